@@ -2,128 +2,92 @@ package admincmd
 
 import (
 	"errors"
-	"net/http"
-	"net/url"
 	"strings"
 
-	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
 	"payledger/httpapi/wire"
 )
 
 // Key groups the commands on API keys.
 type Key struct {
-	Create keyCreateCmd `cmd:"" help:"Issue a new API key."`
-	List   keyListCmd   `cmd:"" help:"List a project's API keys."`
-	Rename keyRenameCmd `cmd:"" help:"Give an API key another name."`
-	Revoke keyRevokeCmd `cmd:"" help:"Take an API key out of use, at once and for good."`
+	Create keyCreate `cmd:"" help:"Issue a new API key."`
+	List   keyList   `cmd:"" help:"List a project's API keys."`
+	Rename keyRename `cmd:"" help:"Give an API key another name."`
+	Revoke keyRevoke `cmd:"" help:"Take an API key out of use, at once and for good."`
 }
 
-type keyCreateCmd struct {
-	console.Directory
-	ProjectID string   `arg:"" help:"Project the key belongs to."`
-	Name      string   `help:"What you will know the key by in lists, up to 64 characters."`
-	Scopes    []string `help:"What the key may do: payments:write, refunds:write, webhooks:write, read, audit. Default: all." placeholder:"SCOPE"`
+type keyCreate struct {
+	Anyway
+	ProjectID string   `arg:"" help:"Project the key belongs to." json:"project_id"`
+	Name      string   `help:"What you will know the key by in lists, up to 64 characters." json:"name,omitzero"`
+	Scopes    []string `help:"What the key may do: payments:write, refunds:write, webhooks:write, read, audit. Default: all." placeholder:"SCOPE" json:"scopes,omitempty"`
 }
 
 // Validate refuses an empty list of scopes: it would not mean none, but all.
-func (c keyCreateCmd) Validate() error {
+func (c keyCreate) Validate() error {
 	if c.Scopes != nil && len(c.Scopes) == 0 {
 		return errors.New("--scopes: want at least one; leave the flag out for all")
 	}
-	return c.Directory.Validate()
+	return nil
 }
 
 // Help is shown by --help.
-func (keyCreateCmd) Help() string {
+func (keyCreate) Help() string {
 	return `A project can have several live keys. To rotate one: create a new key, move the
 clients over, revoke the old one.`
 }
 
 // Run issues the key.
-func (c keyCreateCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		body := struct {
-			Name   string   `json:"name,omitempty"`
-			Scopes []string `json:"scopes,omitempty"`
-		}{c.Name, c.Scopes}
-		key := issuedKey{ProjectID: c.ProjectID}
-		if err := m.Call(a.Ctx, http.MethodPost, keysPath(c.ProjectID), body, &key); err != nil {
-			return err
-		}
+func (c keyCreate) Run(a *console.App) error {
+	key := issuedKey{ProjectID: c.ProjectID}
+	return ask(a, c, "POST /admin/projects/{project_id}/keys", &key, func() error {
 		return a.Print(key, "Key      %s\nAPI key  %s  (shown this once)\n", key.KeyID, key.APIKey)
 	})
 }
 
-func keysPath(projectID string) string {
-	return "/admin/projects/" + url.PathEscape(projectID) + "/keys"
-}
-
-type keyListCmd struct {
-	console.Directory
-	ProjectID string `arg:"" help:"Project whose keys to list."`
+type keyList struct {
+	Anyway
+	ProjectID string `arg:"" help:"Project whose keys to list." json:"project_id"`
 }
 
 // Run lists the keys.
-func (c keyListCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		var list wire.Page[wire.Key]
-		if err := m.Call(a.Ctx, http.MethodGet, keysPath(c.ProjectID), nil, &list); err != nil {
-			return err
+func (c keyList) Run(a *console.App) error {
+	return table(a, c, "GET /admin/projects/{project_id}/keys", "No keys.", "KEY, NAME, STATE, SCOPES", func(k wire.Key) []any {
+		state := "live"
+		if k.Revoked {
+			state = "revoked"
 		}
-		if a.JSON {
-			return console.PrintLines(a, list.Data)
-		}
-		rows := make([][]string, len(list.Data))
-		for i, k := range list.Data {
-			state := "live"
-			if k.Revoked {
-				state = "revoked"
-			}
-			rows[i] = []string{k.KeyID, k.Name, state, joined(k.Scopes, " ")}
-		}
-		return a.PrintTable("No keys.", []string{"KEY", "NAME", "STATE", "SCOPES"}, rows)
+		return []any{k.KeyID, k.Name, state, joined(k.Scopes, " ")}
 	})
 }
 
-type keyRenameCmd struct {
-	console.Directory
-	ProjectID string `arg:"" help:"Project the key belongs to."`
-	KeyID     string `arg:"" help:"Key to rename, as \"key list\" shows it."`
-	Name      string `arg:"" help:"What you will know the key by in lists, up to 64 characters; '' for no name."`
+type keyRename struct {
+	Anyway
+	ProjectID string `arg:"" help:"Project the key belongs to." json:"project_id"`
+	KeyID     string `arg:"" help:"Key to rename, as \"key list\" shows it." json:"key_id"`
+	Name      string `arg:"" help:"What you will know the key by in lists, up to 64 characters; '' for no name." json:"name"`
 }
 
 // Run renames the key.
-func (c keyRenameCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		var key wire.Key
-		body := struct {
-			Name string `json:"name"`
-		}{c.Name}
-		if err := m.Call(a.Ctx, http.MethodPatch, keysPath(c.ProjectID)+"/"+url.PathEscape(c.KeyID), body, &key); err != nil {
-			return err
+func (c keyRename) Run(a *console.App) error {
+	return show(a, c, "PATCH /admin/projects/{project_id}/keys/{key_id}", func(k wire.Key) error {
+		if k.Name == "" {
+			return a.Print(k, "Key %s has no name now.\n", k.KeyID)
 		}
-		if key.Name == "" {
-			return a.Print(key, "Key %s has no name now.\n", key.KeyID)
-		}
-		return a.Print(key, "Key %s is named %s now.\n", key.KeyID, key.Name)
+		return a.Print(k, "Key %s is named %s now.\n", k.KeyID, k.Name)
 	})
 }
 
-type keyRevokeCmd struct {
-	console.Directory
-	ProjectID string `arg:"" help:"Project the key belongs to."`
-	KeyID     string `arg:"" help:"Key to revoke, as \"key list\" shows it."`
+type keyRevoke struct {
+	Anyway
+	ProjectID string `arg:"" help:"Project the key belongs to." json:"project_id"`
+	KeyID     string `arg:"" help:"Key to revoke, as \"key list\" shows it." json:"key_id"`
 }
 
 // Run revokes the key.
-func (c keyRevokeCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		if err := m.Call(a.Ctx, http.MethodDelete, keysPath(c.ProjectID)+"/"+url.PathEscape(c.KeyID), nil, nil); err != nil {
-			return err
-		}
-		return a.Print(map[string]any{"key_id": c.KeyID, "revoked": true}, "Key %s is revoked.\n", c.KeyID)
-	})
+func (c keyRevoke) Run(a *console.App) error {
+	return do(a, c, "DELETE /admin/projects/{project_id}/keys/{key_id}",
+		map[string]any{"key_id": c.KeyID, "revoked": true}, "Key %s is revoked.\n", c.KeyID)
 }
 
 // joined joins texts of any kind.

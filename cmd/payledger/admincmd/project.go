@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
 
-	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
 	"payledger/domain"
 	"payledger/httpapi/wire"
@@ -18,12 +15,12 @@ import (
 
 // Project groups the commands on merchant projects.
 type Project struct {
-	Create  projectCreateCmd  `cmd:"" help:"Register a project and issue its first API key."`
-	List    projectListCmd    `cmd:"" help:"List the projects."`
-	Get     projectGetCmd     `cmd:"" help:"Show a project, with the limits in force."`
-	Change  projectChangeCmd  `cmd:"" help:"Change a project's name or settings, at once."`
-	SignOut projectSignOutCmd `cmd:"" help:"End all sessions of a project's account, at once."`
-	Disable projectDisableCmd `cmd:"" help:"Close a project's API. Its payments live on."`
+	Create  projectCreate  `cmd:"" help:"Register a project and issue its first API key."`
+	List    projectList    `cmd:"" help:"List the projects."`
+	Get     projectGet     `cmd:"" help:"Show a project, with the limits in force."`
+	Change  projectChange  `cmd:"" help:"Change a project's name or settings, at once."`
+	SignOut projectSignOut `cmd:"" help:"End all sessions of a project's account, at once."`
+	Disable projectDisable `cmd:"" help:"Close a project's API. Its payments live on."`
 }
 
 // projectSettings are the settings a command names; the others stay.
@@ -62,16 +59,6 @@ func (l limit) MarshalJSON() ([]byte, error) {
 	return []byte(l), nil
 }
 
-// project is a project as it is printed: without its keys, which key list has.
-type project struct {
-	ProjectID string `json:"project_id"`
-	Name      string `json:"name"`
-	Disabled  bool   `json:"disabled"`
-
-	Settings domain.Settings `json:"settings"`
-	Limits   []wire.Limit    `json:"limits,omitempty"`
-}
-
 // issuedKey is a key at the one moment its secret is shown.
 type issuedKey struct {
 	ProjectID string `json:"project_id"`
@@ -79,60 +66,38 @@ type issuedKey struct {
 	APIKey    string `json:"api_key"`
 }
 
-type projectCreateCmd struct {
-	console.Directory
-	Name            string `arg:"" help:"Name shown to customers as the merchant, up to 128 characters."`
-	projectSettings `embed:""`
-}
-
-// projectBody is a request of the admin interface; absent members stay as they
-// are.
-type projectBody struct {
-	Name     string          `json:"name,omitempty"`
-	Settings projectSettings `json:"settings"`
+type projectCreate struct {
+	Anyway
+	Name     string          `arg:"" help:"Name shown to customers as the merchant, up to 128 characters." json:"name"`
+	Settings projectSettings `embed:"" json:"settings,omitzero"`
 }
 
 // Help is shown by --help.
-func (projectCreateCmd) Help() string {
+func (projectCreate) Help() string {
 	return `Works whether the server runs or not. The API key is shown this once: only its hash
 is kept. Clients send it as "Authorization: Bearer PROJECT_ID:API_KEY".`
 }
 
 // Run registers the project and issues a key with every scope.
-func (c projectCreateCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		var key issuedKey
-		if err := m.Call(a.Ctx, http.MethodPost, "/admin/projects", projectBody{c.Name, c.projectSettings}, &key); err != nil {
-			return err
-		}
+func (c projectCreate) Run(a *console.App) error {
+	var key issuedKey
+	return ask(a, c, "POST /admin/projects", &key, func() error {
 		return a.Print(key, "Project  %s\nAPI key  %s  (shown this once)\n", key.ProjectID, key.APIKey)
 	})
 }
 
-type projectListCmd struct{ console.Directory }
+type projectList struct{ Reads }
 
 // Run lists the projects.
-func (c projectListCmd) Run(a *console.App) error {
-	return c.Reading(a, func(m *adminclient.Client) error {
-		var list wire.Page[project]
-		if err := m.Call(a.Ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
-			return err
-		}
-		if a.JSON {
-			return console.PrintLines(a, list.Data)
-		}
-		rows := make([][]string, len(list.Data))
-		for i, p := range list.Data {
-			rows[i] = []string{
-				p.ProjectID, p.state(), joined(p.Settings.Currencies, ","), p.Settings.MaxAmount.String(),
-				fmt.Sprintf("%ds", p.Settings.LifetimeSeconds), p.ownLimits(), p.Name,
-			}
-		}
-		return a.PrintTable("No projects: register one with \"payledger project create NAME\".", []string{"PROJECT", "STATE", "CURRENCIES", "MAX AMOUNT", "LIFETIME", "OWN LIMITS", "NAME"}, rows)
-	})
+func (c projectList) Run(a *console.App) error {
+	return table(a, c, "GET /admin/projects", "No projects: register one with \"payledger project create NAME\".",
+		"PROJECT, STATE, CURRENCIES, MAX AMOUNT, LIFETIME, OWN LIMITS, NAME", func(p wire.Project) []any {
+			s := p.Settings
+			return []any{p.ProjectID, stateOf(p), joined(s.Currencies, ","), s.MaxAmount, fmt.Sprintf("%ds", s.LifetimeSeconds), ownLimits(s), p.Name}
+		})
 }
 
-func (p project) state() string {
+func stateOf(p wire.Project) string {
 	if p.Disabled {
 		return "disabled"
 	}
@@ -140,137 +105,107 @@ func (p project) state() string {
 }
 
 // ownLimits are the limits that are not the server's.
-func (p project) ownLimits() string {
+func ownLimits(s domain.Settings) string {
 	var own []string
 	for _, name := range domain.LimitNames() {
-		if n := *p.Settings.OwnLimit(name); n != nil {
+		if n := *s.OwnLimit(name); n != nil {
 			own = append(own, fmt.Sprintf("%s=%d", name, *n))
 		}
 	}
 	return cmp.Or(strings.Join(own, ","), "-")
 }
 
-type projectGetCmd struct {
-	console.Directory
-	ProjectID string `arg:"" help:"Project to show."`
+type projectGet struct {
+	Reads
+	ProjectID string `arg:"" help:"Project to show." json:"project_id"`
 }
 
 // Help is shown by --help.
-func (projectGetCmd) Help() string {
+func (projectGet) Help() string {
 	return `Beside each limit stands whether it is the project's own, or the server's (from its flags).
 While no server runs, only the project's own are known.`
 }
 
 // Run shows the project.
-func (c projectGetCmd) Run(a *console.App) error {
-	return c.Reading(a, func(m *adminclient.Client) error {
-		var p project
-		if err := m.Call(a.Ctx, http.MethodGet, "/admin/projects/"+url.PathEscape(c.ProjectID), nil, &p); err != nil {
-			return err
-		}
-		if a.JSON {
-			return a.PrintJSON(p)
-		}
+func (c projectGet) Run(a *console.App) error {
+	return show(a, c, "GET /admin/projects/{project_id}", func(p wire.Project) error {
+		s := p.Settings
 		rows := [][2]string{
 			{"Project", p.ProjectID},
 			{"Name", p.Name},
-			{"State", p.state()},
-			{"Currencies", joined(p.Settings.Currencies, ",")},
-			{"Max amount", p.Settings.MaxAmount.String()},
-			{"Lifetime", fmt.Sprintf("%ds", p.Settings.LifetimeSeconds)},
-			{"Key required", strconv.FormatBool(p.Settings.RequireIdempotencyKey)},
-			{"Shop", cmp.Or(p.Settings.ShopURL, "-")},
-			{"Time zone", cmp.Or(p.Settings.TimeZone, "UTC")},
+			{"State", stateOf(p)},
+			{"Currencies", joined(s.Currencies, ",")},
+			{"Max amount", s.MaxAmount.String()},
+			{"Lifetime", fmt.Sprintf("%ds", s.LifetimeSeconds)},
+			{"Key required", strconv.FormatBool(s.RequireIdempotencyKey)},
+			{"Shop", cmp.Or(s.ShopURL, "-")},
+			{"Time zone", cmp.Or(s.TimeZone, "UTC")},
 		}
 		if p.Limits == nil {
-			rows = append(rows, [2]string{"Own limits", p.ownLimits()})
+			rows = append(rows, [2]string{"Own limits", ownLimits(s)})
 		}
-		return a.PrintRows(append(rows, limitRows(p.Limits)...))
+		for _, l := range p.Limits { // those in force, with where they come from
+			rows = append(rows, [2]string{l.Name, fmt.Sprintf("%d (%s)", l.Value, l.From)})
+		}
+		return a.PrintRows(rows)
 	})
 }
 
-// limitRows are the limits in force, with where they come from.
-func limitRows(all []wire.Limit) (rows [][2]string) {
-	for _, l := range all {
-		rows = append(rows, [2]string{l.Name, fmt.Sprintf("%d (%s)", l.Value, l.From)})
-	}
-	return rows
-}
-
-type projectChangeCmd struct {
-	console.Directory
-	ProjectID       string `arg:"" help:"Project to change."`
-	Name            string `help:"New name."`
-	projectSettings `embed:""`
+type projectChange struct {
+	Anyway
+	ProjectID string          `arg:"" help:"Project to change." json:"project_id"`
+	Name      string          `help:"New name." json:"name,omitzero"`
+	Settings  projectSettings `embed:"" json:"settings,omitzero"`
 }
 
 // Validate refuses to change nothing, which would be an event of the log.
-func (c projectChangeCmd) Validate() error {
-	if c.Name == "" && reflect.ValueOf(c.projectSettings).IsZero() {
+func (c projectChange) Validate() error {
+	if c.Name == "" && reflect.ValueOf(c.Settings).IsZero() {
 		return errors.New("nothing to change: give --name or a setting")
 	}
-	return c.Directory.Validate()
+	return nil
 }
 
 // Help is shown by --help.
-func (projectChangeCmd) Help() string {
+func (projectChange) Help() string {
 	return `What is not named stays. A running server acts on it at once, for this project alone: also for
 sessions that have begun. Failed authentications have no project: --rate-auth-failures of
 "payledger serve" holds for all.`
 }
 
 // Run changes what was named and leaves the rest.
-func (c projectChangeCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		var p project
-		path := "/admin/projects/" + url.PathEscape(c.ProjectID)
-		if err := m.Call(a.Ctx, http.MethodPost, path, projectBody{c.Name, c.projectSettings}, &p); err != nil {
-			return err
-		}
-		return printProject(a, p, "changed")
-	})
+func (c projectChange) Run(a *console.App) error {
+	return showProject(a, c, "POST /admin/projects/{project_id}", "changed")
 }
 
-type projectSignOutCmd struct {
-	console.Directory
-	ProjectID string `arg:"" help:"Project whose account is signed out of."`
+type projectSignOut struct {
+	Anyway
+	ProjectID string `arg:"" help:"Project whose account is signed out of." json:"project_id"`
 }
 
 // Help is shown by --help.
-func (projectSignOutCmd) Help() string {
+func (projectSignOut) Help() string {
 	return `Keys stay live: whoever has one can sign in again. To end the sessions of one key for good,
 revoke the key.`
 }
 
 // Run ends the sessions.
-func (c projectSignOutCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		var p project
-		path := "/admin/projects/" + url.PathEscape(c.ProjectID) + "/sign-out"
-		if err := m.Call(a.Ctx, http.MethodPost, path, struct{}{}, &p); err != nil {
-			return err
-		}
-		return printProject(a, p, "signed out")
-	})
+func (c projectSignOut) Run(a *console.App) error {
+	return showProject(a, c, "POST /admin/projects/{project_id}/sign-out", "signed out")
 }
 
-type projectDisableCmd struct {
-	console.Directory
-	ProjectID string `arg:"" help:"Project to disable."`
+type projectDisable struct {
+	Anyway
+	ProjectID string `arg:"" help:"Project to disable." json:"project_id"`
 }
 
 // Run disables the project.
-func (c projectDisableCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		var p project
-		path := "/admin/projects/" + url.PathEscape(c.ProjectID) + "/disable"
-		if err := m.Call(a.Ctx, http.MethodPost, path, struct{}{}, &p); err != nil {
-			return err
-		}
-		return printProject(a, p, "disabled")
-	})
+func (c projectDisable) Run(a *console.App) error {
+	return showProject(a, c, "POST /admin/projects/{project_id}/disable", "disabled")
 }
 
-func printProject(a *console.App, p project, what string) error {
-	return a.Print(p, "Project %s (%s) is %s.\n", p.ProjectID, p.Name, what)
+func showProject(a *console.App, c command, line, what string) error {
+	return show(a, c, line, func(p wire.Project) error {
+		return a.Print(p, "Project %s (%s) is %s.\n", p.ProjectID, p.Name, what)
+	})
 }

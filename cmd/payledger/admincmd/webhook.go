@@ -57,7 +57,7 @@ func (c ofProject) projectPath(ctx context.Context, m *adminclient.Client) (stri
 	if c.Project != "" {
 		return projectPath(c.Project), nil
 	}
-	var list wire.Page[project]
+	var list wire.Page[wire.Project]
 	if err := m.Call(ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
 		return "", err
 	}

@@ -11,7 +11,7 @@ import (
 // Directory is the flag of commands that work on a data directory, whether
 // a server runs on it or not.
 type Directory struct {
-	Data string `help:"Data directory." required:"" placeholder:"DIR"`
+	Data string `help:"Data directory." required:"" placeholder:"DIR" json:"-"`
 }
 
 // Validate refuses the name that an unset variable of a shell leaves, which

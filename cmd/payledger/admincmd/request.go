@@ -1,0 +1,252 @@
+package admincmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/service"
+	"payledger/httpapi/wire"
+)
+
+// command is a command that makes one request of the admin interface. Its flags and
+// arguments are the members of the request, as their json tags name them.
+type command interface {
+	open(a *console.App, fn func(*adminclient.Client) error) error
+}
+
+// Anyway is for commands that ask the server that runs on a directory, or else open the
+// directory.
+type Anyway struct{ console.Directory }
+
+func (c Anyway) open(a *console.App, fn func(*adminclient.Client) error) error {
+	return c.Holding(a, service.CoreOptions{}, fn)
+}
+
+// Reads is Anyway, for what only reads: it works on a directory that cannot be written to.
+type Reads struct{ console.Directory }
+
+func (c Reads) open(a *console.App, fn func(*adminclient.Client) error) error {
+	return c.Reading(a, fn)
+}
+
+// Served is for commands that need a running server.
+type Served struct{ console.Directory }
+
+func (c Served) open(a *console.App, fn func(*adminclient.Client) error) error {
+	return Anyway(c).open(a, func(m *adminclient.Client) error {
+		if !m.Live {
+			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
+		}
+		return fn(m)
+	})
+}
+
+// Paged is the flag of lists that are shown in part.
+type Paged struct {
+	Limit int `help:"Show at most this many; 0: all." default:"50" placeholder:"N" json:"limit"`
+}
+
+// Validate refuses a limit that is none.
+func (p Paged) Validate() error {
+	if p.Limit < 0 {
+		return fmt.Errorf("--limit %d: want 0 or more", p.Limit)
+	}
+	return nil
+}
+
+// Whole is for lists that are asked for in pages and shown to their end.
+type Whole struct {
+	Limit int `kong:"-" json:"limit"`
+}
+
+// request is the request of a command.
+type request struct {
+	method, path string
+	query        url.Values
+	body         map[string]jsontext.Value
+}
+
+// asking calls fn with the request of a command. line is its method and path, such as
+// "POST /admin/routes/{route}/pause"; what the path names stands there, the other members
+// are the query of a GET and the body of a POST or PATCH.
+func asking(a *console.App, c command, line string, fn func(*adminclient.Client, request) error) error {
+	return c.open(a, func(m *adminclient.Client) error {
+		text, err := json.Marshal(c)
+		var members map[string]jsontext.Value
+		if err == nil {
+			err = json.Unmarshal(text, &members)
+		}
+		if of, ok := c.(interface {
+			projectID(context.Context, *adminclient.Client) (string, error)
+		}); ok && err == nil {
+			var id string
+			id, err = of.projectID(a.Ctx, m)
+			line = strings.Replace(line, "{project}", url.PathEscape(id), 1)
+		}
+		if err != nil {
+			return err
+		}
+		var r request
+		r.method, r.path, _ = strings.Cut(line, " ")
+		values := url.Values{}
+		for name, value := range members {
+			plain, err := jsontext.AppendUnquote(nil, value)
+			if err != nil { // no string
+				plain = value
+			}
+			if placed := strings.Replace(r.path, "{"+name+"}", url.PathEscape(string(plain)), 1); placed != r.path {
+				r.path = placed
+				delete(members, name)
+				continue
+			}
+			values.Set(name, string(plain))
+		}
+		switch r.method {
+		case http.MethodGet:
+			r.query = values
+		case http.MethodPost, http.MethodPatch:
+			r.body = members
+		}
+		return fn(m, r)
+	})
+}
+
+// send makes the request and decodes the answer into out, which may be nil.
+func (r request) send(ctx context.Context, m *adminclient.Client, out any) error {
+	var body any
+	if r.body != nil {
+		body = r.body
+	}
+	return m.Call(ctx, r.method, r.url(), body, out)
+}
+
+func (r request) url() string {
+	if len(r.query) == 0 {
+		return r.path
+	}
+	return r.path + "?" + r.query.Encode()
+}
+
+// ask makes the request, decodes the answer into out, which may be nil, and then prints.
+func ask(a *console.App, c command, line string, out any, then func() error) error {
+	return asking(a, c, line, func(m *adminclient.Client, r request) error {
+		if err := r.send(a.Ctx, m, out); err != nil {
+			return err
+		}
+		return then()
+	})
+}
+
+// do makes the request and prints what it has done.
+func do(a *console.App, c command, line string, done any, text string, args ...any) error {
+	return ask(a, c, line, nil, func() error { return a.Print(done, text, args...) })
+}
+
+// show makes the request and prints the answer: as it is with --json, or else as text.
+func show[T any](a *console.App, c command, line string, text func(T) error) error {
+	var raw jsontext.Value
+	return ask(a, c, line, &raw, func() error { return printed(a, raw, text) })
+}
+
+// printed prints an answer as it is with --json, or else as text.
+func printed[T any](a *console.App, raw jsontext.Value, text func(T) error) error {
+	if a.JSON {
+		return a.PrintJSON(raw)
+	}
+	var v T
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	return text(v)
+}
+
+// table prints a list, with --json each row as it is, or else in columns. headings are
+// separated by ", ".
+func table[T any](a *console.App, c command, line, none, headings string, columns func(T) []any) error {
+	return asking(a, c, line, func(m *adminclient.Client, r request) error {
+		var rows [][]string
+		err := each(a, m, r, func(v T) error {
+			var row []string
+			for _, cell := range columns(v) {
+				row = append(row, textOf(cell))
+			}
+			rows = append(rows, row)
+			return nil
+		})
+		if err != nil || a.JSON {
+			return err
+		}
+		return a.PrintTable(none, strings.Split(headings, ", "), rows)
+	})
+}
+
+// textOf is a dash for a pointer to nothing.
+func textOf(cell any) string {
+	if p := reflect.ValueOf(cell); p.Kind() == reflect.Pointer {
+		if p.IsNil() {
+			return "-"
+		}
+		cell = p.Elem().Interface()
+	}
+	return fmt.Sprint(cell)
+}
+
+// each prints the rows of a list as they are with --json, or else calls fn for them. Where
+// the command has a limit other than 0 it ends there.
+func each[T any](a *console.App, m *adminclient.Client, r request, fn func(T) error) error {
+	limit, err := strconv.Atoi(r.query.Get("limit"))
+	paged := err == nil
+	for left := limit; ; {
+		if size := pageSize; paged {
+			if limit > 0 {
+				size = min(size, left)
+			}
+			r.query.Set("limit", strconv.Itoa(size))
+		}
+		var page wire.Page[jsontext.Value]
+		if err := r.send(a.Ctx, m, &page); err != nil {
+			return err
+		}
+		for _, row := range page.Data {
+			if err := printed(a, row, fn); err != nil {
+				return err
+			}
+		}
+		left -= len(page.Data)
+		if page.NextCursor == nil || (limit > 0 && left <= 0) {
+			return nil
+		}
+		r.query.Set("cursor", *page.NextCursor)
+	}
+}
+
+// eachLine calls fn for each line of an answer that the server streams.
+func (r request) eachLine(ctx context.Context, m *adminclient.Client, fn func(line []byte) error) error {
+	resp, err := m.Send(ctx, r.method, r.url(), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if err := fn(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("the server ended the list: look for the reason with \"payledger verify\": %w", err)
+	}
+	return nil
+}
