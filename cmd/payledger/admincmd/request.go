@@ -15,6 +15,7 @@ import (
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/httpapi/wire"
 )
@@ -50,6 +51,30 @@ func (c Served) open(a *console.App, fn func(*adminclient.Client) error) error {
 		}
 		return fn(m)
 	})
+}
+
+// OfProject is for commands on what belongs to a project: "{project}" of a path.
+type OfProject struct {
+	Anyway
+	Project string `help:"Project. Default: the only one there is." placeholder:"PROJECT_ID" json:"-"`
+}
+
+func (c OfProject) projectID(ctx context.Context, m *adminclient.Client) (string, error) {
+	if c.Project != "" {
+		return c.Project, nil
+	}
+	var list wire.Page[wire.Project]
+	if err := m.Call(ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
+		return "", err
+	}
+	switch len(list.Data) {
+	case 0:
+		return "", exit.With(exit.Refused, "there is no project yet: register one with \"payledger project create NAME --data %s\"", c.Data)
+	case 1:
+		return list.Data[0].ProjectID, nil
+	}
+	return "", exit.With(exit.Usage, "--project is missing, and there are %d projects: name one of those that \"payledger project list --data %s\" shows",
+		len(list.Data), c.Data)
 }
 
 // Paged is the flag of lists that are shown in part.

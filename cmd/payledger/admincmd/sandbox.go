@@ -2,8 +2,6 @@ package admincmd
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -30,14 +28,47 @@ that runs with --sandbox (as the demo does) on the data directory, and send the 
 signals a provider would.`
 }
 
-type sandboxPayment struct {
+// inSandbox is for commands that need a server with a sandbox.
+type inSandbox struct {
 	console.Directory
-	PaymentID string `arg:"" help:"Payment to decide on."`
+	Outcome string `kong:"-" json:"outcome"`
+}
+
+func (c inSandbox) open(a *console.App, fn func(*adminclient.Client) error) error {
+	return Anyway{c.Directory}.open(a, func(m *adminclient.Client) error {
+		if !m.Live {
+			return fmt.Errorf("no server runs on %s, so nothing would act on the outcome: start one with \"payledger serve --sandbox --data %s\"", c.Data, c.Data)
+		}
+		err := fn(m)
+		if adminclient.RefusedFor(err, domain.PathNotFound) {
+			return exit.With(exit.Refused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
+		}
+		return err
+	})
+}
+
+type sandboxPayment struct {
+	inSandbox
+	PaymentID string `arg:"" help:"Payment to decide on." json:"id"`
+}
+
+func (c sandboxPayment) decide(a *console.App, outcome string) error {
+	c.Outcome = outcome
+	return showOutcome(a, c, "POST /admin/sandbox/payments/{id}", c.PaymentID, outcome)
 }
 
 type sandboxRefund struct {
-	console.Directory
-	RefundID string `arg:"" help:"Refund to decide on."`
+	inSandbox
+	RefundID string `arg:"" help:"Refund to decide on." json:"id"`
+}
+
+func (c sandboxRefund) decide(a *console.App, outcome string) error {
+	c.Outcome = outcome
+	return showOutcome(a, c, "POST /admin/sandbox/refunds/{id}", c.RefundID, outcome)
+}
+
+func showOutcome(a *console.App, c command, line, id, outcome string) error {
+	return show(a, c, line, func(object jsontext.Value) error { return a.Print(object, "%s is %s.\n", id, outcome) })
 }
 
 type (
@@ -49,44 +80,16 @@ type (
 )
 
 // Run sends the outcome.
-func (c payCmd) Run(a *console.App) error {
-	return decide(a, c.Directory, "payments", c.PaymentID, "paid")
-}
+func (c payCmd) Run(a *console.App) error { return c.decide(a, "paid") }
 
 // Run sends the outcome.
-func (c failCmd) Run(a *console.App) error {
-	return decide(a, c.Directory, "payments", c.PaymentID, "failed")
-}
+func (c failCmd) Run(a *console.App) error { return c.decide(a, "failed") }
 
 // Run sends the outcome.
-func (c expireCmd) Run(a *console.App) error {
-	return decide(a, c.Directory, "payments", c.PaymentID, "expired")
-}
+func (c expireCmd) Run(a *console.App) error { return c.decide(a, "expired") }
 
 // Run sends the outcome.
-func (c succeedCmd) Run(a *console.App) error {
-	return decide(a, c.Directory, "refunds", c.RefundID, "succeeded")
-}
+func (c succeedCmd) Run(a *console.App) error { return c.decide(a, "succeeded") }
 
 // Run sends the outcome.
-func (c failRefundCmd) Run(a *console.App) error {
-	return decide(a, c.Directory, "refunds", c.RefundID, "failed")
-}
-
-func decide(a *console.App, c console.Directory, kind, id, outcome string) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		if !m.Live {
-			return fmt.Errorf("no server runs on %s, so nothing would act on the outcome: start one with \"payledger serve --sandbox --data %s\"", c.Data, c.Data)
-		}
-		var object jsontext.Value
-		path := "/admin/sandbox/" + kind + "/" + url.PathEscape(id)
-		err := m.Call(a.Ctx, http.MethodPost, path, map[string]string{"outcome": outcome}, &object)
-		if adminclient.RefusedFor(err, domain.PathNotFound) {
-			return exit.With(exit.Refused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
-		}
-		if err != nil {
-			return err
-		}
-		return a.Print(object, "%s is %s.\n", id, outcome)
-	})
-}
+func (c failRefundCmd) Run(a *console.App) error { return c.decide(a, "failed") }

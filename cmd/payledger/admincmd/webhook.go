@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 
@@ -12,7 +11,6 @@ import (
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -47,28 +45,12 @@ given_up; "resend" and "recover" send it again.`
 }
 
 // ofProject are the flags of commands on what belongs to a project.
-type ofProject struct {
-	console.Directory
-	Project string `help:"Project. Default: the only one there is." placeholder:"PROJECT_ID"`
-}
+type ofProject struct{ OfProject }
 
 // projectPath answers the path of the project.
 func (c ofProject) projectPath(ctx context.Context, m *adminclient.Client) (string, error) {
-	if c.Project != "" {
-		return projectPath(c.Project), nil
-	}
-	var list wire.Page[wire.Project]
-	if err := m.Call(ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
-		return "", err
-	}
-	switch len(list.Data) {
-	case 0:
-		return "", exit.With(exit.Refused, "there is no project yet: register one with \"payledger project create NAME --data %s\"", c.Data)
-	case 1:
-		return projectPath(list.Data[0].ProjectID), nil
-	}
-	return "", exit.With(exit.Usage, "--project is missing, and there are %d projects: name one of those that \"payledger project list --data %s\" shows",
-		len(list.Data), c.Data)
+	id, err := c.projectID(ctx, m)
+	return projectPath(id), err
 }
 
 func projectPath(id string) string { return "/admin/projects/" + url.PathEscape(id) }
