@@ -202,11 +202,7 @@ func table[T any](a *console.App, c command, line, none, headings string, column
 	return asking(a, c, line, func(m *adminclient.Client, r request) error {
 		var rows [][]string
 		err := each(a, m, r, func(v T) error {
-			var row []string
-			for _, cell := range columns(v) {
-				row = append(row, textOf(cell))
-			}
-			rows = append(rows, row)
+			rows = append(rows, texts(columns(v)...))
 			return nil
 		})
 		if err != nil || a.JSON {
@@ -216,15 +212,20 @@ func table[T any](a *console.App, c command, line, none, headings string, column
 	})
 }
 
-// textOf is a dash for a pointer to nothing.
-func textOf(cell any) string {
-	if p := reflect.ValueOf(cell); p.Kind() == reflect.Pointer {
-		if p.IsNil() {
-			return "-"
+// texts are the cells of a row: of a pointer to nothing a dash.
+func texts(cells ...any) []string {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		if p := reflect.ValueOf(cell); p.Kind() == reflect.Pointer {
+			if p.IsNil() {
+				cell = "-"
+			} else {
+				cell = p.Elem().Interface()
+			}
 		}
-		cell = p.Elem().Interface()
+		row[i] = fmt.Sprint(cell)
 	}
-	return fmt.Sprint(cell)
+	return row
 }
 
 // each prints the rows of a list as they are with --json, or else calls fn for them. Where

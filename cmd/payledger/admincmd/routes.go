@@ -3,9 +3,6 @@ package admincmd
 import (
 	"cmp"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strconv"
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
@@ -14,16 +11,16 @@ import (
 
 // The commands on the routes of a running server.
 type (
-	RoutesList   struct{ console.Directory }
-	RoutesReload struct{ console.Directory }
+	RoutesList   struct{ Served }
+	RoutesReload struct{ Served }
 	RoutesPause  struct {
-		console.Directory
-		Route  string `arg:"" help:"Route to pause."`
-		Reason string `help:"Why, for other operators; customers and merchants do not see it." placeholder:"TEXT"`
+		Served
+		Route  string `arg:"" help:"Route to pause." json:"route"`
+		Reason string `help:"Why, for other operators; customers and merchants do not see it." placeholder:"TEXT" json:"reason,omitzero"`
 	}
 	RoutesResume struct {
-		console.Directory
-		Route string `arg:"" help:"Route to resume."`
+		Served
+		Route string `arg:"" help:"Route to resume." json:"route"`
 	}
 )
 
@@ -41,19 +38,8 @@ payledger_route_paused show it.`
 
 // Run pauses the route and shows it.
 func (c RoutesPause) Run(a *console.App) error {
-	return onServer(a, c.Directory, func(m *adminclient.Client) error {
-		body := struct {
-			Reason string `json:"reason,omitempty"`
-		}{c.Reason}
-		var r wire.Route
-		if err := m.Call(a.Ctx, http.MethodPost, "/admin/routes/"+url.PathEscape(c.Route)+"/pause", body, &r); err != nil {
-			return err
-		}
-		if a.JSON {
-			return a.PrintJSON(r)
-		}
-		_, err := fmt.Fprintln(a.Stdout, pauseOf(r))
-		return err
+	return show(a, c, "POST /admin/routes/{route}/pause", func(r wire.Route) error {
+		return a.Print(r, "%s\n", pauseOf(r))
 	})
 }
 
@@ -64,11 +50,7 @@ func (RoutesResume) Help() string {
 
 // Run resumes the route and shows it.
 func (c RoutesResume) Run(a *console.App) error {
-	return onServer(a, c.Directory, func(m *adminclient.Client) error {
-		var r wire.Route
-		if err := m.Call(a.Ctx, http.MethodPost, "/admin/routes/"+url.PathEscape(c.Route)+"/resume", nil, &r); err != nil {
-			return err
-		}
+	return show(a, c, "POST /admin/routes/{route}/resume", func(r wire.Route) error {
 		return a.Print(r, "Route %s is not paused.\n", r.Route)
 	})
 }
@@ -83,30 +65,22 @@ func pauseOf(r wire.Route) string {
 }
 
 // Run lists the routes.
-func (c RoutesList) Run(a *console.App) error {
-	return callRoutes(a, c.Directory, http.MethodGet, "/admin/routes")
-}
+func (c RoutesList) Run(a *console.App) error { return listRoutes(a, c, "GET /admin/routes") }
 
 // Run has the routes file read again and lists the routes.
-func (c RoutesReload) Run(a *console.App) error {
-	return callRoutes(a, c.Directory, http.MethodPost, "/admin/routes/reload")
-}
+func (c RoutesReload) Run(a *console.App) error { return listRoutes(a, c, "POST /admin/routes/reload") }
 
-func callRoutes(a *console.App, c console.Directory, method, path string) error {
-	return onServer(a, c, func(m *adminclient.Client) error {
-		var page wire.Page[wire.Route]
-		if err := m.Call(a.Ctx, method, path, nil, &page); err != nil {
+func listRoutes(a *console.App, c command, line string) error {
+	return asking(a, c, line, func(m *adminclient.Client, r request) error {
+		var all []wire.Route
+		err := each(a, m, r, func(route wire.Route) error {
+			all = append(all, route)
+			return nil
+		})
+		if err != nil || a.JSON {
 			return err
 		}
-		if !a.JSON {
-			return PrintRoutes(a, page.Data)
-		}
-		for _, r := range page.Data {
-			if err := a.PrintJSON(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return PrintRoutes(a, all)
 	})
 }
 
@@ -115,17 +89,15 @@ func PrintRoutes(a *console.App, routes []wire.Route) error {
 	var rows [][]string
 	for _, r := range routes {
 		for _, rule := range r.Rules {
-			rows = append(rows, []string{
-				r.Route, r.Type, cmp.Or(string(rule.Currency), "every"), rule.Min.String(), rule.Max.String(), strconv.FormatUint(uint64(rule.Weight), 10),
-			})
+			rows = append(rows, texts(r.Route, r.Type, cmp.Or(string(rule.Currency), "every"), rule.Min, rule.Max, rule.Weight))
 		}
 		switch {
 		case r.Retired:
-			rows = append(rows, []string{r.Route, r.Type, "retired"})
+			rows = append(rows, texts(r.Route, r.Type, "retired"))
 		case r.Type == "":
-			rows = append(rows, []string{r.Route, "-", "not in the routes file"})
+			rows = append(rows, texts(r.Route, "-", "not in the routes file"))
 		case len(r.Rules) == 0:
-			rows = append(rows, []string{r.Route, r.Type, "no rule"})
+			rows = append(rows, texts(r.Route, r.Type, "no rule"))
 		}
 	}
 	if err := a.PrintTable("No routes.", []string{"ROUTE", "TYPE", "CURRENCY", "MIN", "MAX", "WEIGHT"}, rows); err != nil {
