@@ -2,14 +2,9 @@ package admincmd
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
-	"strconv"
 
-	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
 	"payledger/domain/installation"
-	"payledger/httpapi/wire"
 )
 
 // NATS groups the commands on the embedded NATS server.
@@ -39,14 +34,10 @@ The consumers are in DIR/nats-consumers.json, which "backup --with-keys" packs. 
 the users of NATS are managed on that server instead.`
 }
 
-const consumersPath = "/admin/nats/consumers"
-
-func consumerPath(name string) string { return consumersPath + "/" + url.PathEscape(name) }
-
 type consumerCreateCmd struct {
-	console.Directory
-	Name    string `arg:"" help:"Its name: 1 to 32 of a-z, 0-9, - and _, beginning with a letter."`
-	Project string `help:"Only the events of this project's payments. Default: those of all." placeholder:"PROJECT"`
+	Anyway
+	Name    string `arg:"" help:"Its name: 1 to 32 of a-z, 0-9, - and _, beginning with a letter." json:"name"`
+	Project string `help:"Only the events of this project's payments. Default: those of all." placeholder:"PROJECT" json:"project_id,omitzero"`
 }
 
 // Help is shown by --help.
@@ -58,26 +49,21 @@ consumer over at once.`
 
 // Run makes the consumer.
 func (c consumerCreateCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		body := struct {
-			Name    string `json:"name"`
-			Project string `json:"project_id,omitempty"`
-		}{c.Name, c.Project}
-		var made installation.NewNATSConsumer
-		if err := m.Call(a.Ctx, http.MethodPost, consumersPath, body, &made); err != nil {
-			return err
-		}
-		if a.JSON {
-			return a.PrintJSON(made)
-		}
-		fmt.Fprintf(a.Stdout, "Consumer      %s\nReads         %s\nUser          %s\nPassword      %s  (shown this once)\nInbox prefix  %s\nStream        %s\nDurable       %s\n",
-			made.Name, paymentsOf(made.ProjectID), made.User, made.Password, made.InboxPrefix, made.Stream, made.Durable)
+	return show(a, c, "POST /admin/nats/consumers", func(made installation.NewNATSConsumer) error {
+		err := a.PrintRows([][2]string{
+			{"Consumer", made.Name},
+			{"Reads", paymentsOf(made.ProjectID)},
+			{"User", made.User},
+			{"Password", made.Password + "  (shown this once)"},
+			{"Inbox prefix", made.InboxPrefix},
+			{"Stream", made.Stream},
+			{"Durable", made.Durable},
+			{"Address", made.Address},
+		})
 		if made.Address == "" {
 			fmt.Fprintln(a.Stdout, "\nIt can connect while a server runs on the directory with --nats-listen.")
-			return nil
 		}
-		fmt.Fprintf(a.Stdout, "Address       %s\n", made.Address)
-		return nil
+		return err
 	})
 }
 
@@ -88,7 +74,7 @@ func paymentsOf(project string) string {
 	return "payments of " + project
 }
 
-type consumerListCmd struct{ console.Directory }
+type consumerListCmd struct{ Anyway }
 
 // Help is shown by --help.
 func (consumerListCmd) Help() string {
@@ -98,30 +84,15 @@ not, up to the end of the log; it is known while a server runs.`
 
 // Run lists the consumers.
 func (c consumerListCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		var list wire.Page[installation.NATSConsumer]
-		if err := m.Call(a.Ctx, http.MethodGet, consumersPath, nil, &list); err != nil {
-			return err
-		}
-		if a.JSON {
-			return console.PrintLines(a, list.Data)
-		}
-		rows := make([][]string, len(list.Data))
-		for i, one := range list.Data {
-			waiting := "-"
-			if one.Waiting != nil {
-				waiting = strconv.FormatUint(*one.Waiting, 10)
-			}
-			rows[i] = []string{one.Name, paymentsOf(one.ProjectID), strconv.FormatUint(one.Position, 10), waiting}
-		}
-		return a.PrintTable("No consumers.", []string{"NAME", "READS", "POSITION", "WAITING"}, rows)
+	return table(a, c, "GET /admin/nats/consumers", "No consumers.", "NAME, READS, POSITION, WAITING", func(one installation.NATSConsumer) []any {
+		return []any{one.Name, paymentsOf(one.ProjectID), one.Position, one.Waiting}
 	})
 }
 
 type consumerResetCmd struct {
-	console.Directory
-	Name string `arg:"" help:"Consumer to reset."`
-	To   uint64 `help:"The next event is the first one of the consumer behind this position; 0: the first of the log." required:"" placeholder:"POSITION"`
+	Anyway
+	Name string `arg:"" help:"Consumer to reset." json:"name"`
+	To   uint64 `help:"The next event is the first one of the consumer behind this position; 0: the first of the log." required:"" placeholder:"POSITION" json:"position"`
 }
 
 // Help is shown by --help.
@@ -132,20 +103,13 @@ reading meanwhile has to ask for its next events again; its connection stays.`
 
 // Run resets the consumer.
 func (c consumerResetCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		body := struct {
-			Position uint64 `json:"position"`
-		}{c.To}
-		if err := m.Call(a.Ctx, http.MethodPost, consumerPath(c.Name)+"/reset", body, nil); err != nil {
-			return err
-		}
-		return a.Print(map[string]any{"name": c.Name, "position": c.To}, "Consumer %s goes on behind position %d.\n", c.Name, c.To)
-	})
+	return do(a, c, "POST /admin/nats/consumers/{name}/reset",
+		map[string]any{"name": c.Name, "position": c.To}, "Consumer %s goes on behind position %d.\n", c.Name, c.To)
 }
 
 type consumerRemoveCmd struct {
-	console.Directory
-	Name string `arg:"" help:"Consumer to remove."`
+	Anyway
+	Name string `arg:"" help:"Consumer to remove." json:"name"`
 }
 
 // Help is shown by --help.
@@ -156,10 +120,6 @@ and its position is forgotten.`
 
 // Run removes the consumer.
 func (c consumerRemoveCmd) Run(a *console.App) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		if err := m.Call(a.Ctx, http.MethodDelete, consumerPath(c.Name), nil, nil); err != nil {
-			return err
-		}
-		return a.Print(map[string]any{"name": c.Name, "removed": true}, "Consumer %s is removed.\n", c.Name)
-	})
+	return do(a, c, "DELETE /admin/nats/consumers/{name}",
+		map[string]any{"name": c.Name, "removed": true}, "Consumer %s is removed.\n", c.Name)
 }
