@@ -1,6 +1,7 @@
 package admincmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,7 +35,7 @@ the valid ones; "discard" the rest.`
 
 // parkedSignals are the parked signals that a command is about.
 type parkedSignals struct {
-	console.Directory
+	Served
 	ID     []uint64 `arg:"" optional:"" help:"Signals, as \"signals parked\" shows them."`
 	All    bool     `help:"All there are now."`
 	Reason string   `help:"With --all: only those of this reason: malformed, unknown_payment, unreadable." placeholder:"REASON"`
@@ -55,113 +56,78 @@ func (c parkedSignals) Validate() error {
 
 type (
 	parkedCmd struct {
-		console.Directory
+		Served
 		Reason string `help:"Only those of this reason: malformed, unknown_payment, unreadable." placeholder:"REASON"`
-		Limit  int    `help:"Show at most this many; 0: all." default:"50" placeholder:"N"`
+		Paged
 	}
 	parkedRetryCmd   struct{ parkedSignals }
 	parkedDiscardCmd struct{ parkedSignals }
 )
 
-// Validate refuses a limit that is none.
-func (c parkedCmd) Validate() error { return errors.Join(checkLimit(c.Limit), c.Directory.Validate()) }
-
 const parkedPath = "/admin/signals/parked"
 
-// onServer runs fn on the admin interface of a running server.
-func onServer(a *console.App, c console.Directory, fn func(*adminclient.Client) error) error {
-	return c.With(a, func(m *adminclient.Client) error {
-		if !m.Live {
-			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
-		}
-		return fn(m)
-	})
-}
-
-// parkedPages calls fn for each page of parked signals.
-func parkedPages(a *console.App, m *adminclient.Client, reason string, fn func(domain.ParkedPage) (more bool, err error)) error {
-	const size = "100"
+// eachParked calls fn for the parked signals, oldest first, with what there is of all of
+// them, while it wants more.
+func eachParked(a *console.App, m *adminclient.Client, reason string, fn func(s domain.ParkedSignal, all domain.ParkedPage) (more bool, err error)) error {
 	for after := uint64(0); ; {
-		q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {size}}
-		setUnlessEmpty(q, "reason", reason)
+		q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(pageSize)}}
+		if reason != "" {
+			q.Set("reason", reason)
+		}
 		var page domain.ParkedPage
 		if err := m.Call(a.Ctx, http.MethodGet, parkedPath+"?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
-		more, err := fn(page)
-		if err != nil || !more || page.Next == 0 {
-			return err
+		for _, s := range page.Data {
+			if more, err := fn(s, page); err != nil || !more {
+				return err
+			}
 		}
-		after = page.Next
+		if after = page.Next; after == 0 {
+			return nil
+		}
 	}
 }
 
 // Run lists the parked signals.
 func (c parkedCmd) Run(a *console.App) error {
-	return onServer(a, c.Directory, func(m *adminclient.Client) error {
+	return c.open(a, func(m *adminclient.Client) error {
 		var rows [][]string
-		var last domain.ParkedPage
+		var of domain.ParkedPage
 		listed := 0
-		err := parkedPages(a, m, c.Reason, func(page domain.ParkedPage) (bool, error) {
-			last = page
-			for _, s := range page.Data {
-				if c.Limit > 0 && listed == c.Limit {
-					return false, nil
-				}
-				listed++
-				if a.JSON {
-					if err := a.PrintJSON(s); err != nil {
-						return false, err
-					}
-					continue
-				}
-				rows = append(rows, []string{
-					strconv.FormatUint(s.ID, 10), s.ParkedAt.String(), s.Reason, strings.TrimPrefix(s.Subject, "payledger.v1.signals."),
-					strconv.Itoa(s.Bytes), s.Detail,
-				})
+		err := eachParked(a, m, c.Reason, func(s domain.ParkedSignal, all domain.ParkedPage) (bool, error) {
+			of = all
+			listed++
+			if a.JSON {
+				return listed != c.Limit, a.PrintJSON(s)
 			}
-			return c.Limit == 0 || listed < c.Limit, nil
+			rows = append(rows, texts(s.ID, s.ParkedAt, s.Reason, strings.TrimPrefix(s.Subject, "payledger.v1.signals."), s.Bytes, s.Detail))
+			return listed != c.Limit, nil
 		})
 		if err != nil || a.JSON {
 			return err
 		}
-		if err := a.PrintTable("No parked signals.", []string{"ID", "PARKED", "REASON", "ROUTE.PROJECT.PAYMENT", "BYTES", "DETAIL"}, rows); err != nil {
+		err = a.PrintTable("No parked signals.", []string{"ID", "PARKED", "REASON", "ROUTE.PROJECT.PAYMENT", "BYTES", "DETAIL"}, rows)
+		if err != nil || listed == 0 {
 			return err
 		}
-		if listed == 0 {
-			return nil
-		}
-		_, err = fmt.Fprintf(a.Stdout, "%d of %d parked; they take %d of %d bytes.\n", listed, last.Signals, last.Bytes, last.LimitBytes)
-		return err
+		return a.Print(nil, "%d of %d parked; they take %d of %d bytes.\n", listed, of.Signals, of.Bytes, of.LimitBytes)
 	})
 }
 
-// ids calls fn for each signal that the arguments select. Signals parked in the
-// meantime are left out.
-func (c parkedSignals) ids(a *console.App, m *adminclient.Client, fn func(id uint64) error) error {
+// ids are the signals that the arguments select, without those parked in the meantime.
+func (c parkedSignals) ids(a *console.App, m *adminclient.Client) (ids []uint64, err error) {
 	if !c.All {
-		for _, id := range c.ID {
-			if err := fn(id); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.ID, nil
 	}
 	var last uint64
-	return parkedPages(a, m, c.Reason, func(page domain.ParkedPage) (bool, error) {
-		if last == 0 {
-			last = page.Last
+	err = eachParked(a, m, c.Reason, func(s domain.ParkedSignal, all domain.ParkedPage) (bool, error) {
+		if last = cmp.Or(last, all.Last); s.ID <= last {
+			ids = append(ids, s.ID)
 		}
-		for _, s := range page.Data {
-			if s.ID > last {
-				return false, nil
-			}
-			if err := fn(s.ID); err != nil {
-				return false, err
-			}
-		}
-		return page.Next <= last, nil
+		return s.ID < last, nil
 	})
+	return ids, err
 }
 
 // retried is the result of a signal that was sent again.
@@ -172,13 +138,20 @@ type retried struct {
 
 // Run has the signals judged again and prints each result.
 func (c parkedRetryCmd) Run(a *console.App) error {
-	return onServer(a, c.Directory, func(m *adminclient.Client) error {
+	return c.open(a, func(m *adminclient.Client) error {
+		ids, err := c.ids(a, m)
+		if err != nil {
+			return err
+		}
 		still := 0
-		err := c.ids(a, m, func(id uint64) error {
+		for _, id := range ids {
 			r := retried{ID: id}
 			err := m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply)
 			if c.All && adminclient.RefusedFor(err, domain.ParkedSignalNotFound) {
-				return nil // it has given way since
+				continue // it has given way since
+			}
+			if err == nil {
+				err = a.Print(r, "%s\n", strings.TrimSpace(fmt.Sprintf("%d: %s %s", id, r.Result, r.Reason)))
 			}
 			if err != nil {
 				return err
@@ -186,48 +159,41 @@ func (c parkedRetryCmd) Run(a *console.App) error {
 			if r.Result == domain.SignalParked {
 				still++
 			}
-			if a.JSON {
-				return a.PrintJSON(r)
-			}
-			_, err = fmt.Fprintln(a.Stdout, strings.TrimSpace(fmt.Sprintf("%d: %s %s", id, r.Result, r.Reason)))
-			return err
-		})
-		if err == nil && still > 0 {
-			err = exit.With(exit.Refused, "%d could not be judged this time either and are parked: see \"payledger signals parked\"", still)
 		}
-		return err
+		if still > 0 {
+			return exit.With(exit.Refused, "%d could not be judged this time either and are parked: see \"payledger signals parked\"", still)
+		}
+		return nil
 	})
 }
 
 // Run drops the signals.
 func (c parkedDiscardCmd) Run(a *console.App) error {
-	return onServer(a, c.Directory, func(m *adminclient.Client) error {
-		n, err := c.discard(a, m)
-		if err != nil {
-			return err
-		}
-		return a.Print(map[string]uint64{"discarded": n}, "%d discarded.\n", n)
-	})
-}
-
-func (c parkedDiscardCmd) discard(a *console.App, m *adminclient.Client) (n uint64, err error) {
-	if c.All && c.Reason == "" {
-		var page domain.ParkedPage
-		if err := m.Call(a.Ctx, http.MethodGet, parkedPath+"?limit=1", nil, &page); err != nil {
-			return 0, err
-		}
+	return c.open(a, func(m *adminclient.Client) error {
 		var done struct {
 			Discarded uint64 `json:"discarded"`
 		}
-		err := m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/discard?through=%d", parkedPath, page.Last), nil, &done)
-		return done.Discarded, err
-	}
-	err = c.ids(a, m, func(id uint64) error {
-		err := m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/discard", parkedPath, id), nil, nil)
-		if err == nil {
-			n++
+		if c.All && c.Reason == "" {
+			var page domain.ParkedPage
+			err := m.Call(a.Ctx, http.MethodGet, parkedPath+"?limit=1", nil, &page)
+			if err == nil {
+				err = m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/discard?through=%d", parkedPath, page.Last), nil, &done)
+			}
+			if err != nil {
+				return err
+			}
+		} else {
+			ids, err := c.ids(a, m)
+			for _, id := range ids {
+				if err == nil {
+					err = m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/discard", parkedPath, id), nil, nil)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			done.Discarded = uint64(len(ids))
 		}
-		return err
+		return a.Print(done, "%d discarded.\n", done.Discarded)
 	})
-	return n, err
 }
