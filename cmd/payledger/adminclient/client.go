@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -130,7 +131,12 @@ func (p *Problem) Error() string {
 			lines[i] += " " + of.Help
 		}
 	}
-	return strings.Join(lines, "\n  ")
+	text := strings.Join(lines, "\n  ")
+	if slices.ContainsFunc(p.Errors, func(f wire.FieldProblem) bool { return f.Code == domain.TargetNotAllowed }) {
+		text += "\nFor development: \"payledger serve --webhook-allow-private\" takes any address, " +
+			"and so does this command with that flag while no server runs"
+	}
+	return text
 }
 
 // spoken is a sentence for programs as one for people.

@@ -1,13 +1,9 @@
 package admincmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"time"
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
@@ -19,19 +15,19 @@ import (
 
 // Webhook groups the commands on webhook endpoints and deliveries.
 type Webhook struct {
-	Add          webhookAddCmd        `cmd:"" help:"Add an endpoint; shows its signing secret."`
-	List         webhookListCmd       `cmd:"" help:"List a project's endpoints and how deliveries to them go."`
-	Show         webhookShowCmd       `cmd:"" help:"Show one endpoint."`
-	Change       webhookChangeCmd     `cmd:"" help:"Change an endpoint's URL, kinds or description."`
-	Remove       webhookRemoveCmd     `cmd:"" help:"Remove an endpoint for good."`
-	Enable       webhookEnableCmd     `cmd:"" help:"Let a disabled endpoint be notified again."`
-	Disable      webhookDisableCmd    `cmd:"" help:"Stop notifications to an endpoint until it is enabled."`
-	RotateSecret webhookRotateCmd     `cmd:"" help:"Give an endpoint a new signing secret; shows it."`
-	Test         webhookTestCmd       `cmd:"" help:"Send an endpoint.test notification and print its result."`
-	Deliveries   webhookDeliveriesCmd `cmd:"" help:"List deliveries, newest first."`
-	Delivery     webhookDeliveryCmd   `cmd:"" help:"Show one delivery with its attempts."`
-	Resend       webhookResendCmd     `cmd:"" help:"Send a notification again."`
-	Recover      webhookRecoverCmd    `cmd:"" help:"Send the newest status of each payment that an endpoint missed since a time."`
+	Add          webhookAdd        `cmd:"" help:"Add an endpoint; shows its signing secret."`
+	List         webhookList       `cmd:"" help:"List a project's endpoints and how deliveries to them go."`
+	Show         webhookShow       `cmd:"" help:"Show one endpoint."`
+	Change       webhookChange     `cmd:"" help:"Change an endpoint's URL, kinds or description."`
+	Remove       webhookRemove     `cmd:"" help:"Remove an endpoint for good."`
+	Enable       webhookEnable     `cmd:"" help:"Let a disabled endpoint be notified again."`
+	Disable      webhookDisable    `cmd:"" help:"Stop notifications to an endpoint until it is enabled."`
+	RotateSecret webhookRotate     `cmd:"" help:"Give an endpoint a new signing secret; shows it."`
+	Test         webhookTest       `cmd:"" help:"Send an endpoint.test notification and print its result."`
+	Deliveries   webhookDeliveries `cmd:"" help:"List deliveries, newest first."`
+	Delivery     webhookDelivery   `cmd:"" help:"Show one delivery with its attempts."`
+	Resend       webhookResend     `cmd:"" help:"Send a notification again."`
+	Recover      webhookRecover    `cmd:"" help:"Send the newest status of each payment that an endpoint missed since a time."`
 }
 
 // Help is shown by --help.
@@ -44,45 +40,134 @@ status after a later one. A failed delivery is retried for some 76 hours, then l
 given_up; "resend" and "recover" send it again.`
 }
 
-// ofProject are the flags of commands on what belongs to a project.
-type ofProject struct{ OfProject }
+// The paths of a project's endpoints and of one of them.
+const (
+	endpoints   = "/admin/projects/{project}/webhook-endpoints"
+	oneEndpoint = endpoints + "/{endpoint_id}"
+)
 
-// projectPath answers the path of the project.
-func (c ofProject) projectPath(ctx context.Context, m *adminclient.Client) (string, error) {
-	id, err := c.projectID(ctx, m)
-	return projectPath(id), err
+// OfEndpoint is for commands on one endpoint.
+type OfEndpoint struct {
+	OfProject
+	EndpointID string `arg:"" help:"Endpoint, as \"webhook list\" shows it." json:"endpoint_id"`
 }
 
-func projectPath(id string) string { return "/admin/projects/" + url.PathEscape(id) }
+type webhookAdd struct {
+	OfProject
+	URL                 string   `arg:"" help:"Where notifications are POSTed: https, port 443 or 8443, a public address." json:"url"`
+	Kinds               []string `help:"What it is notified of: payment.created, payment.awaiting_payment, payment.paid, payment.expired, payment.failed, refund.pending, refund.succeeded, refund.failed. Default: the final ones, which tell an outcome." placeholder:"KIND" json:"kinds,omitempty"`
+	Description         *string  `help:"Note for people, up to 128 characters." placeholder:"TEXT" json:"description,omitzero"`
+	WebhookAllowPrivate bool     `help:"While no server runs: take http, any port and any address. A running server knows by itself." json:"-"`
+}
 
-// withProject runs fn with the admin interface and the path of the project.
-func (c ofProject) withProject(a *console.App, o service.CoreOptions, fn func(m *adminclient.Client, path string) error) error {
-	return c.Holding(a, o, func(m *adminclient.Client) error {
-		path, err := c.projectPath(a.Ctx, m)
-		if err != nil {
-			return err
-		}
-		return fn(m, path)
+// Help is shown by --help.
+func (webhookAdd) Help() string {
+	return `The secret is shown this once and signs what the endpoint gets, as Standard Webhooks
+(https://www.standardwebhooks.com) says. The endpoint is notified of what happens from now on;
+"payledger webhook test" shows whether it is reached.`
+}
+
+func (c webhookAdd) open(a *console.App, fn func(*adminclient.Client) error) error {
+	return c.Holding(a, service.CoreOptions{AllowPrivate: c.WebhookAllowPrivate}, fn)
+}
+
+// Run adds the endpoint.
+func (c webhookAdd) Run(a *console.App) error { return showEndpoint(a, c, "POST "+endpoints) }
+
+type webhookList struct {
+	OfProject
+	Whole
+}
+
+// Run lists the endpoints, newest first.
+func (c webhookList) Run(a *console.App) error {
+	return table(a, c, "GET "+endpoints, "No endpoints.", "ENDPOINT, PENDING, UNDELIVERED, STATE, URL", func(e wire.Endpoint) []any {
+		return []any{e.ID, e.Health.Pending, e.Health.Undelivered, endpointState(e), e.URL}
 	})
 }
 
-// ofEndpoint are the flags and the argument of commands on one endpoint.
-type ofEndpoint struct {
-	ofProject
-	EndpointID string `arg:"" help:"Endpoint, as \"webhook list\" shows it."`
+type webhookShow struct{ OfEndpoint }
+
+// Run shows the endpoint.
+func (c webhookShow) Run(a *console.App) error { return showEndpoint(a, c, "GET "+oneEndpoint) }
+
+type webhookChange struct {
+	OfEndpoint
+	URL                 string   `help:"New URL." placeholder:"URL" json:"url,omitzero"`
+	Kinds               []string `help:"New kinds, in place of all present ones." placeholder:"KIND" json:"kinds,omitempty"`
+	Description         *string  `help:"New note for people." placeholder:"TEXT" json:"description,omitzero"`
+	WebhookAllowPrivate bool     `help:"While no server runs: take http, any port and any address. A running server knows by itself." json:"-"`
 }
 
-// withEndpoint runs fn with the admin interface and the path of the endpoint.
-func (c ofEndpoint) withEndpoint(a *console.App, fn func(m *adminclient.Client, path string) error) error {
-	return c.withProject(a, service.CoreOptions{}, func(m *adminclient.Client, path string) error {
-		return fn(m, endpointPath(path, c.EndpointID))
-	})
+// Validate refuses to change nothing.
+func (c webhookChange) Validate() error {
+	if c.URL == "" && c.Kinds == nil && c.Description == nil {
+		return errors.New("nothing to change: give --url, --kinds or --description")
+	}
+	return nil
 }
 
-func endpointsPath(project string) string { return project + "/webhook-endpoints" }
+func (c webhookChange) open(a *console.App, fn func(*adminclient.Client) error) error {
+	return c.Holding(a, service.CoreOptions{AllowPrivate: c.WebhookAllowPrivate}, fn)
+}
 
-func endpointPath(project, id string) string {
-	return endpointsPath(project) + "/" + url.PathEscape(id)
+// Run changes what was named and leaves the rest.
+func (c webhookChange) Run(a *console.App) error { return showEndpoint(a, c, "POST "+oneEndpoint) }
+
+type webhookRemove struct{ OfEndpoint }
+
+// Run removes the endpoint.
+func (c webhookRemove) Run(a *console.App) error {
+	return do(a, c, "DELETE "+oneEndpoint, map[string]any{"endpoint_id": c.EndpointID, "removed": true},
+		"Endpoint %s is removed. What it was not sent yet is cancelled.\n", c.EndpointID)
+}
+
+type (
+	webhookEnable  struct{ OfEndpoint }
+	webhookDisable struct{ OfEndpoint }
+)
+
+// Help is shown by --help.
+func (webhookEnable) Help() string {
+	return `Notifications held while the endpoint was disabled are not sent by themselves: "payledger
+webhook recover" sends the newest event of each of these payments.`
+}
+
+// Run enables the endpoint.
+func (c webhookEnable) Run(a *console.App) error {
+	return showEndpoint(a, c, "POST "+oneEndpoint+"/enable")
+}
+
+// Run disables the endpoint.
+func (c webhookDisable) Run(a *console.App) error {
+	return showEndpoint(a, c, "POST "+oneEndpoint+"/disable")
+}
+
+type webhookRotate struct {
+	OfEndpoint
+	Overlap time.Duration `help:"How long the old secret signs beside the new one, up to 168h; 0s ends it at once." default:"24h" placeholder:"DURATION" json:"-"`
+	Seconds int           `kong:"-" json:"overlap_seconds"`
+}
+
+// Help is shown by --help.
+func (webhookRotate) Help() string {
+	return `Until the overlap ends each notification carries two signatures, so a receiver may know
+either secret. Give the new one to the receiver before then. Rotated again, each secret stays
+good until its own overlap ends, eight of them at most; of more, the one that ends first goes.`
+}
+
+// Validate refuses an overlap that is no number of seconds.
+func (c webhookRotate) Validate() error {
+	if c.Overlap < 0 || c.Overlap%time.Second != 0 {
+		return fmt.Errorf("--overlap %s: want whole seconds, 0s or more", c.Overlap)
+	}
+	return nil
+}
+
+// Run rotates the secret.
+func (c webhookRotate) Run(a *console.App) error {
+	c.Seconds = int(c.Overlap.Seconds())
+	return showEndpoint(a, c, "POST "+oneEndpoint+"/rotate-secret")
 }
 
 // endpointState says whether an endpoint is notified, and if not, why.
@@ -98,73 +183,38 @@ func endpointState(e wire.Endpoint) string {
 	return "disabled"
 }
 
-// private says how to use an address that is refused, where that is meant.
-func private(err error) error {
-	p, ok := errors.AsType[*adminclient.Problem](err)
-	if !ok || !slices.ContainsFunc(p.Errors, func(f wire.FieldProblem) bool { return f.Code == domain.TargetNotAllowed }) {
-		return err
-	}
-	return privateError{err}
-}
-
-// privateError is a refusal with what to do. Its text is made when it is printed, when
-// the refusal knows the arguments of the command.
-type privateError struct{ error }
-
-func (e privateError) Unwrap() error { return e.error }
-
-func (e privateError) Error() string {
-	return e.error.Error() + "\nFor development: \"payledger serve --webhook-allow-private\" takes any address, " +
-		"and so does this command with that flag while no server runs"
-}
-
-// askEndpoint asks for something whose answer is an endpoint, and prints it.
-func askEndpoint(a *console.App, m *adminclient.Client, method, path string, body any) error {
-	var raw jsontext.Value
-	if err := m.Call(a.Ctx, method, path, body, &raw); err != nil {
-		return private(err)
-	}
-	if a.JSON {
-		return a.PrintJSON(raw)
-	}
-	var e wire.Endpoint
-	if err := decode(raw, &e); err != nil {
-		return err
-	}
-	lines := [][2]string{{"Endpoint", e.ID}, {"URL", e.URL}, {"Kinds", joined(e.Kinds, " ")}}
-	add := func(name, format, value string) {
-		if value != "" {
-			lines = append(lines, [2]string{name, fmt.Sprintf(format, value)})
+// showEndpoint makes a request whose answer is an endpoint, and prints it.
+func showEndpoint(a *console.App, c command, line string) error {
+	return show(a, c, line, func(e wire.Endpoint) error {
+		at := func(format string, t *domain.Instant) string {
+			if t == nil {
+				return ""
+			}
+			return fmt.Sprintf(format, t)
 		}
-	}
-	if e.Description != nil {
-		add("Description", "%s", *e.Description)
-	}
-	at := func(name, format string, t *domain.Instant) {
-		if t != nil {
-			add(name, format, t.String())
+		rows := [][2]string{
+			{"Endpoint", e.ID},
+			{"URL", e.URL},
+			{"Kinds", joined(e.Kinds, " ")},
+			{"Description", orNothing(e.Description)},
+			{"State", endpointState(e)},
+			{"Disabled", at("%s", e.DisabledAt)},
+			{"Created", e.CreatedAt.String()},
 		}
-	}
-	add("State", "%s", endpointState(e))
-	at("Disabled", "%s", e.DisabledAt)
-	at("Created", "%s", &e.CreatedAt)
-	add("Secret", "%s  (shown this once)", e.Secret)
-	at("Old secret", "signs too until %s", e.Previous)
-	if n := e.Health.Pending; n > 0 {
-		add("Pending", "%s", fmt.Sprint(n))
-	}
-	if n := e.Health.Undelivered; n > 0 {
-		add("Undelivered", "%s", fmt.Sprint(n))
-	}
-	at("Failing", "since %s", e.Health.FailingSince)
-	at("Paused", "until %s", e.Health.OpenUntil)
-	if f := e.Health.LastFailure; f != nil {
-		add("Last", "%s", fmt.Sprintf("%s at %s", attemptResult(*f), f.At))
-	}
-	for _, l := range lines {
-		if _, err := fmt.Fprintf(a.Stdout, "%-11s  %s\n", l[0], l[1]); err != nil {
-			return err
+		if e.Secret != "" {
+			rows = append(rows, [2]string{"Secret", e.Secret + "  (shown this once)"})
 		}
-	}
-	return nil
+		rows = append(rows, [2]string{"Old secret", at("signs too until %s", e.Previous)})
+		if n := e.Health.Pending; n > 0 {
+			rows = append(rows, [2]string{"Pending", fmt.Sprint(n)})
+		}
+		if n := e.Health.Undelivered; n > 0 {
+			rows = append(rows, [2]string{"Undelivered", fmt.Sprint(n)})
+		}
+		rows = append(rows, [2]string{"Failing", at("since %s", e.Health.FailingSince)}, [2]string{"Paused", at("until %s", e.Health.OpenUntil)})
+		if f := e.Health.LastFailure; f != nil {
+			rows = append(rows, [2]string{"Last", attemptResult(*f) + at(" at %s", &f.At)})
+		}
+		return a.PrintRows(rows)
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
@@ -34,143 +35,161 @@ func lastAttempt(d domain.DeliveryObject) string {
 	return attemptResult(d.Attempts[len(d.Attempts)-1])
 }
 
-// askDelivery asks for something whose answer is a delivery.
-func askDelivery(ctx context.Context, m *adminclient.Client, method, path string) (s domain.DeliveryObject, raw jsontext.Value, err error) {
-	if err = m.Call(ctx, method, path, nil, &raw); err == nil {
-		err = decode(raw, &s)
+type webhookDeliveries struct {
+	OfProject
+	EndpointID string `arg:"" optional:"" help:"Deliveries to this endpoint." json:"endpoint_id,omitzero"`
+	Payment    string `help:"Deliveries about this payment and its refund, to all endpoints unless one is named." placeholder:"PAYMENT_ID" json:"payment_id,omitzero"`
+	Event      string `help:"Deliveries of this event." placeholder:"EVENT_ID" json:"event_id,omitzero"`
+	State      string `help:"In this state: pending, delivered, superseded, given_up, parked, held, cancelled, unconfirmed." placeholder:"STATE" json:"state,omitzero"`
+	Paged
+}
+
+// Help is shown by --help.
+func (webhookDeliveries) Help() string {
+	return `States: pending, to be tried; delivered; superseded, because something later was known
+before it was sent; given_up after the last attempt; parked, because its target may not be
+called; held while the endpoint is disabled; cancelled with the endpoint; unconfirmed, an
+outcome that may have been delivered, after lanes.db was lost. Kept for 30 days.
+With --json, a line for each delivery.`
+}
+
+// Validate refuses a list that is neither of an endpoint nor of a payment.
+func (c webhookDeliveries) Validate() error {
+	if c.EndpointID == "" && c.Payment == "" {
+		return errors.New("deliveries of what? Name an endpoint or give --payment")
 	}
-	return s, raw, err
+	return nil
 }
 
-func deliveryPath(endpoint, event string) string {
-	return endpoint + "/deliveries/" + url.PathEscape(event)
+// Run lists the deliveries.
+func (c webhookDeliveries) Run(a *console.App) error {
+	line, headings, columns := "GET "+oneEndpoint+"/deliveries", "EVENT, TYPE, PAYMENT, SEQUENCE, STATE, ATTEMPTS, LAST, NEXT", 8
+	if c.EndpointID == "" {
+		line, headings, columns = "GET /admin/projects/{project}/payments/{payment_id}/deliveries", headings+", ENDPOINT", columns+1
+	}
+	return table(a, c, line, "No deliveries.", headings, func(s domain.DeliveryObject) []any {
+		return []any{s.EventID, s.Type, s.PaymentID, s.Sequence, s.State, len(s.Attempts), lastAttempt(s), s.NextAttemptAt, s.EndpointID}[:columns]
+	})
 }
 
-type webhookTestCmd struct{ ofEndpoint }
+type webhookDelivery struct {
+	OfEndpoint
+	EventID string `arg:"" help:"Event, as \"webhook deliveries\" shows it." json:"event_id"`
+}
+
+// Run shows the delivery.
+func (c webhookDelivery) Run(a *console.App) error {
+	return show(a, c, "GET "+oneEndpoint+"/deliveries/{event_id}", func(s domain.DeliveryObject) error { return printDelivery(a, s) })
+}
+
+// printDelivery prints a delivery with its attempts.
+func printDelivery(a *console.App, s domain.DeliveryObject) error {
+	rows := [][2]string{{"Event", s.EventID.String() + "  " + string(s.Type)}}
+	if s.PaymentID != nil {
+		rows = append(rows, [2]string{"Payment", fmt.Sprintf("%s  sequence %d", s.PaymentID, s.Sequence)})
+	}
+	rows = append(rows, [2]string{"Endpoint", s.EndpointID}, [2]string{"State", string(s.State)})
+	if s.NextAttemptAt != nil {
+		rows = append(rows, [2]string{"Next", s.NextAttemptAt.String()})
+	}
+	for _, t := range s.Attempts {
+		attempt := fmt.Sprintf("%s  %s  after %d ms", t.At, attemptResult(t), t.DurationMS)
+		if text := strings.TrimSpace(t.Answer); text != "" {
+			attempt += fmt.Sprintf("  %q", text)
+		}
+		rows = append(rows, [2]string{"Attempt", attempt})
+	}
+	return a.PrintRows(rows)
+}
+
+type webhookTest struct{ OfEndpoint }
 
 // Run sends a test and waits for the first attempt.
-func (c webhookTestCmd) Run(a *console.App) error {
-	return c.withEndpoint(a, func(m *adminclient.Client, path string) error { return c.send(a, m, path, path+"/test") })
-}
+func (c webhookTest) Run(a *console.App) error { return c.send(a, "/test") }
 
-type webhookResendCmd struct {
-	ofEndpoint
+type webhookResend struct {
+	OfEndpoint
 	EventID string `arg:"" help:"Event, as \"webhook deliveries\" shows it."`
 }
 
 // Help is shown by --help.
-func (webhookResendCmd) Help() string {
+func (webhookResend) Help() string {
 	return `Only the newest event of a payment that the endpoint was ever sent can be sent again: an
 earlier status must not follow a later one. For everything an endpoint missed, use
 "payledger webhook recover".`
 }
 
 // Run sends the notification again and waits for the first attempt.
-func (c webhookResendCmd) Run(a *console.App) error {
-	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
-		return c.send(a, m, path, deliveryPath(path, c.EventID)+"/resend")
-	})
+func (c webhookResend) Run(a *console.App) error {
+	return c.send(a, "/deliveries/"+url.PathEscape(c.EventID)+"/resend")
 }
 
 // attemptWait is how long a command waits for the end of an attempt: a little
 // longer than one takes at most.
 const attemptWait = 20 * time.Second
 
-// send enqueues a notification and, if a server runs that sends it, prints the
-// result of the first attempt. A failed one is an error.
-func (c ofEndpoint) send(a *console.App, m *adminclient.Client, endpoint, path string) error {
-	s, raw, err := askDelivery(a.Ctx, m, http.MethodPost, path)
-	if err != nil {
-		return err
-	}
-	if !m.Live {
-		return a.Print(raw, "%s %s is in line. It is sent once a server runs on %s.\n", s.Type, s.EventID, c.Data)
-	}
-	ctx, cancel := context.WithTimeout(a.Ctx, attemptWait)
-	defer cancel()
-	for before := len(s.Attempts); s.State == domain.DeliveryPending && len(s.Attempts) <= before; {
-		select {
-		case <-ctx.Done():
-			return errors.Join(printDelivery(a, s, raw), fmt.Errorf("%s was not tried within %s: see \"payledger webhook delivery %s %s\"",
-				s.EventID, attemptWait, c.EndpointID, s.EventID))
-		case <-time.After(50 * time.Millisecond):
-		}
-		if s, raw, err = askDelivery(a.Ctx, m, http.MethodGet, deliveryPath(endpoint, s.EventID.String())); err != nil {
+// send enqueues a notification by a POST to a path below the endpoint's and, if a server
+// runs that sends it, prints the result of the first attempt. A failed one is an error.
+func (c OfEndpoint) send(a *console.App, path string) error {
+	return asking(a, c, "GET "+oneEndpoint, func(m *adminclient.Client, r request) error {
+		var raw jsontext.Value
+		var s domain.DeliveryObject
+		ask := func(method, path string) error {
+			err := m.Call(a.Ctx, method, r.path+path, nil, &raw)
+			if err == nil {
+				s = domain.DeliveryObject{}
+				err = json.Unmarshal(raw, &s)
+			}
 			return err
 		}
-	}
-	if err := printDelivery(a, s, raw); err != nil || s.State == domain.DeliveryDelivered {
-		return err
-	}
-	if s.NextAttemptAt != nil {
-		return fmt.Errorf("the endpoint did not take it: %s; the next attempt is at %s", lastAttempt(s), s.NextAttemptAt)
-	}
-	return fmt.Errorf("the endpoint did not take it: %s; the delivery is %s", lastAttempt(s), s.State)
-}
-
-// printDelivery prints a delivery with its attempts.
-func printDelivery(a *console.App, s domain.DeliveryObject, raw jsontext.Value) error {
-	if a.JSON {
-		return a.PrintJSON(raw)
-	}
-	fmt.Fprintf(a.Stdout, "Event     %s  %s\n", s.EventID, s.Type)
-	if s.PaymentID != nil {
-		fmt.Fprintf(a.Stdout, "Payment   %s  sequence %d\n", s.PaymentID, s.Sequence)
-	}
-	fmt.Fprintf(a.Stdout, "Endpoint  %s\nState     %s\n", s.EndpointID, s.State)
-	if s.NextAttemptAt != nil {
-		fmt.Fprintf(a.Stdout, "Next      %s\n", s.NextAttemptAt)
-	}
-	var err error
-	for _, t := range s.Attempts {
-		_, err = fmt.Fprintf(a.Stdout, "Attempt   %s  %s  after %d ms", t.At, attemptResult(t), t.DurationMS)
-		if text := strings.TrimSpace(t.Answer); text != "" {
-			_, err = fmt.Fprintf(a.Stdout, "  %q", text)
-		}
-		fmt.Fprintln(a.Stdout)
-	}
-	return err
-}
-
-type webhookDeliveryCmd struct {
-	ofEndpoint
-	EventID string `arg:"" help:"Event, as \"webhook deliveries\" shows it."`
-}
-
-// Run shows the delivery.
-func (c webhookDeliveryCmd) Run(a *console.App) error {
-	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
-		s, raw, err := askDelivery(a.Ctx, m, http.MethodGet, deliveryPath(path, c.EventID))
-		if err != nil {
+		if err := ask(http.MethodPost, path); err != nil {
 			return err
 		}
-		return printDelivery(a, s, raw)
+		if !m.Live {
+			return a.Print(raw, "%s %s is in line. It is sent once a server runs on %s.\n", s.Type, s.EventID, c.Data)
+		}
+		ctx, cancel := context.WithTimeout(a.Ctx, attemptWait)
+		defer cancel()
+		late := false
+		for before := len(s.Attempts); s.State == domain.DeliveryPending && len(s.Attempts) <= before && !late; {
+			select {
+			case <-ctx.Done():
+				late = true
+			case <-time.After(50 * time.Millisecond):
+				if err := ask(http.MethodGet, "/deliveries/"+s.EventID.String()); err != nil {
+					return err
+				}
+			}
+		}
+		err := printed(a, raw, func(s domain.DeliveryObject) error { return printDelivery(a, s) })
+		switch {
+		case late:
+			return errors.Join(err, fmt.Errorf("%s was not tried within %s: see \"payledger webhook delivery %s %s\"", s.EventID, attemptWait, c.EndpointID, s.EventID))
+		case err != nil || s.State == domain.DeliveryDelivered:
+			return err
+		case s.NextAttemptAt != nil:
+			return fmt.Errorf("the endpoint did not take it: %s; the next attempt is at %s", lastAttempt(s), s.NextAttemptAt)
+		}
+		return fmt.Errorf("the endpoint did not take it: %s; the delivery is %s", lastAttempt(s), s.State)
 	})
 }
 
-type webhookRecoverCmd struct {
-	ofEndpoint
-	Since string `help:"Since when: a time (2026-11-20T10:15:30Z), or how long ago (36h)." required:"" placeholder:"TIME|DURATION"`
+type webhookRecover struct {
+	OfEndpoint
+	Since string `help:"Since when: a time (2026-11-20T10:15:30Z), or how long ago (36h)." required:"" placeholder:"TIME|DURATION" json:"since"`
 }
 
 // Help is shown by --help.
-func (webhookRecoverCmd) Help() string {
+func (webhookRecover) Help() string {
 	return `After an outage of the receiver, or when the endpoint was disabled: each payment of which
 an event since then was given up, parked or held is sent once, with its newest event. Earlier
 events are not sent: they would be outdated.`
 }
 
 // Run enqueues the newest notification of each payment.
-func (c webhookRecoverCmd) Run(a *console.App) error {
-	since := c.Since
-	if ago, err := time.ParseDuration(since); err == nil {
-		since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
+func (c webhookRecover) Run(a *console.App) error {
+	if ago, err := time.ParseDuration(c.Since); err == nil {
+		c.Since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 	}
-	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
-		var done wire.Recovery
-		if err := m.Call(a.Ctx, http.MethodPost, path+"/recover", map[string]string{"since": since}, &done); err != nil {
-			return err
-		}
-		return a.Print(done, "In line: %d\n", done.Enqueued)
-	})
+	return show(a, c, "POST "+oneEndpoint+"/recover", func(done wire.Recovery) error { return a.Print(done, "In line: %d\n", done.Enqueued) })
 }
