@@ -3,8 +3,6 @@ package admincmd
 import (
 	"cmp"
 	"fmt"
-	"net/url"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,9 +13,9 @@ import (
 
 // Audit lists who did what.
 type Audit struct {
-	console.Directory
-	Project string `help:"Only acts for this project." placeholder:"PROJECT_ID"`
-	After   uint64 `help:"Start behind this position."`
+	Reads
+	Project string `help:"Only acts for this project." placeholder:"PROJECT_ID" json:"project,omitzero"`
+	After   uint64 `help:"Start behind this position." json:"after"`
 }
 
 // Help is shown by --help.
@@ -33,52 +31,25 @@ The log proves each line as it does every event: "payledger verify". With --json
 
 // Run prints the acts.
 func (c Audit) Run(a *console.App) error {
-	return c.Reading(a, func(m *adminclient.Client) error {
-		q := url.Values{"after": {strconv.FormatUint(c.After, 10)}}
-		setUnlessEmpty(q, "project", c.Project)
+	return asking(a, c, "GET /admin/acts", func(m *adminclient.Client, r request) error {
 		var rows [][]string
-		names := make(map[string]*string)
-		err := eachLine(a.Ctx, m, "/admin/acts?"+q.Encode(), func(line []byte) error {
-			if a.JSON {
-				_, err := fmt.Fprintf(a.Stdout, "%s\n", line)
-				return err
+		names := make(map[string]*string) // of the keys so far, by their ids
+		_, err := r.eachLine(a, m, func(position uint64, e eventText) error {
+			if e.Kind == e.Project { // of the installation
+				e.Project = "-"
 			}
-			row, err := act(line, names)
-			rows = append(rows, row)
-			return err
+			details, err := detailsOf(e.Data, names)
+			if err != nil {
+				return fmt.Errorf("an act that cannot be read: %w", err)
+			}
+			rows = append(rows, texts(position, e.At, cmp.Or(e.Actor, "-"), e.Type, e.Project, details))
+			return nil
 		})
 		if err != nil || a.JSON {
 			return err
 		}
 		return a.PrintTable("No acts.", []string{"POSITION", "TIME", "WHO", "ACT", "PROJECT", "DETAILS"}, rows)
 	})
-}
-
-// act is the row of a line. names are those of the keys in the lines before, by
-// their ids.
-func act(line []byte, names map[string]*string) ([]string, error) {
-	var e struct {
-		Position uint64 `json:"position"`
-		Event    struct {
-			Type    string         `json:"type"`
-			Project string         `json:"project"`
-			Kind    string         `json:"kind"`
-			At      string         `json:"at"`
-			Actor   string         `json:"actor"`
-			Data    jsontext.Value `json:"data"`
-		} `json:"event"`
-	}
-	if err := json.Unmarshal(line, &e); err != nil {
-		return nil, fmt.Errorf("an act that cannot be read: %w", err)
-	}
-	if e.Event.Kind == e.Event.Project { // of the installation
-		e.Event.Project = "-"
-	}
-	details, err := detailsOf(e.Event.Data, names)
-	if err != nil {
-		return nil, fmt.Errorf("an act that cannot be read: %w", err)
-	}
-	return []string{strconv.FormatUint(e.Position, 10), e.Event.At, cmp.Or(e.Event.Actor, "-"), e.Event.Type, e.Event.Project, details}, nil
 }
 
 // detailsOf is an event's data; of a key its name, where it has one, its id and what

@@ -5,11 +5,7 @@ package admincmd
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
@@ -18,15 +14,15 @@ import (
 
 // Balance prints the books: balances, a statement or late funds.
 type Balance struct {
-	console.Directory
-	Project   string `help:"Only the books of this project." placeholder:"PROJECT_ID"`
-	AsOf      string `help:"Balances as of a time (2026-11-20T10:15:30Z) or a position of the log (88417)." placeholder:"TIME|POSITION"`
-	Statement bool   `help:"Print every posting with the balance after it, oldest first."`
-	LateFunds bool   `help:"Print the money that could not count as its payment."`
-	Account   string `help:"Postings of this account only: merchant_payable, refunds_in_flight, suspense, operator, acquirer_receivable:ROUTE."`
-	Currency  string `help:"Postings in this currency only." placeholder:"CODE"`
-	From      string `help:"Postings at this time or later." placeholder:"TIME"`
-	To        string `help:"Postings before this time." placeholder:"TIME"`
+	Reads
+	Project   string `help:"Only the books of this project." placeholder:"PROJECT_ID" json:"project,omitzero"`
+	AsOf      string `help:"Balances as of a time (2026-11-20T10:15:30Z) or a position of the log (88417)." placeholder:"TIME|POSITION" json:"as_of,omitzero"`
+	Statement bool   `help:"Print every posting with the balance after it, oldest first." json:"-"`
+	LateFunds bool   `help:"Print the money that could not count as its payment." json:"-"`
+	Account   string `help:"Postings of this account only: merchant_payable, refunds_in_flight, suspense, operator, acquirer_receivable:ROUTE." json:"account,omitzero"`
+	Currency  string `help:"Postings in this currency only." placeholder:"CODE" json:"currency,omitzero"`
+	From      string `help:"Postings at this time or later." placeholder:"TIME" json:"from,omitzero"`
+	To        string `help:"Postings before this time." placeholder:"TIME" json:"to,omitzero"`
 }
 
 // Help is shown by --help.
@@ -59,88 +55,53 @@ func (c Balance) Validate() error {
 
 // Run prints balances or postings.
 func (c Balance) Run(a *console.App) error {
-	return c.Reading(a, func(m *adminclient.Client) error {
-		switch {
-		case c.Statement:
-			return c.postings(a, m, "/admin/balance/statement")
-		case c.LateFunds:
-			return c.postings(a, m, "/admin/balance/late-funds")
+	switch {
+	case c.Statement:
+		return c.postings(a, "GET /admin/balance/statement", "No postings.")
+	case c.LateFunds:
+		return c.postings(a, "GET /admin/balance/late-funds", "No late funds.")
+	}
+	return show(a, c, "GET /admin/balance", func(books wire.AllBooks) error {
+		if books.Position == 0 {
+			return a.Print(nil, "Before the first event: nothing is booked.\n")
 		}
-		return c.balances(a, m)
-	})
-}
-
-func (c Balance) balances(a *console.App, m *adminclient.Client) error {
-	q := url.Values{}
-	setUnlessEmpty(q, "project", c.Project)
-	setUnlessEmpty(q, "as_of", c.AsOf)
-	var raw jsontext.Value
-	if err := m.Call(a.Ctx, http.MethodGet, "/admin/balance?"+q.Encode(), nil, &raw); err != nil {
-		return err
-	}
-	if a.JSON {
-		return a.PrintJSON(raw)
-	}
-	var books wire.AllBooks
-	if err := decode(raw, &books); err != nil {
-		return err
-	}
-	if books.Position == 0 {
-		_, err := fmt.Fprintln(a.Stdout, "Before the first event: nothing is booked.")
-		return err
-	}
-	fmt.Fprintf(a.Stdout, "As of position %d (%s)\n", books.Position, books.Time)
-	var rows [][]string
-	add := func(project string, all []wire.CurrencyBooks) {
-		for _, of := range all {
-			for _, b := range of.Accounts {
-				rows = append(rows, []string{project, string(b.Account), string(of.Currency), b.Balance.String()})
+		fmt.Fprintf(a.Stdout, "As of position %d (%s)\n", books.Position, books.Time)
+		var rows [][]string
+		if len(books.Projects) > 1 {
+			books.Projects = append(books.Projects, wire.ProjectBooks{ProjectID: "all projects", Balances: books.Balances})
+		}
+		for _, p := range books.Projects {
+			for _, of := range p.Balances {
+				for _, b := range of.Accounts {
+					rows = append(rows, texts(p.ProjectID, b.Account, of.Currency, b.Balance))
+				}
+				rows = append(rows, texts(p.ProjectID, "total", of.Currency, of.Total))
 			}
-			rows = append(rows, []string{project, "total", string(of.Currency), of.Total.String()})
 		}
-	}
-	for _, p := range books.Projects {
-		add(p.ProjectID, p.Balances)
-	}
-	if len(books.Projects) > 1 {
-		add("all projects", books.Balances)
-	}
-	return a.PrintTable("Nothing is booked.", []string{"PROJECT", "ACCOUNT", "CURRENCY", "BALANCE"}, rows)
+		return a.PrintTable("Nothing is booked.", []string{"PROJECT", "ACCOUNT", "CURRENCY", "BALANCE"}, rows)
+	})
 }
 
 // postings prints a list row by row, so that its length does not matter.
-func (c Balance) postings(a *console.App, m *adminclient.Client, path string) error {
-	q := url.Values{}
-	for name, value := range map[string]string{
-		"project": c.Project, "account": c.Account, "currency": c.Currency, "from": c.From, "to": c.To,
-	} {
-		setUnlessEmpty(q, name, value)
-	}
-	some := false
-	err := list(a.Ctx, m, path, q, 0, func(raw jsontext.Value) error {
-		some = true
-		if a.JSON {
-			return a.PrintJSON(raw)
-		}
-		var p wire.LateFunds // a posting, or more than that
-		err := decode(raw, &p)
-		switch {
-		case err != nil:
-		case c.LateFunds:
-			_, err = fmt.Fprintf(a.Stdout, "%8d  %s  %s  %s  %s %s  %s  %s %q\n",
-				p.Position, p.Time, p.ProjectID, p.PaymentID, strings.TrimPrefix(p.Amount.String(), "-"), p.Currency, p.Reason, p.Route, p.Reference)
-		default:
-			_, err = fmt.Fprintf(a.Stdout, "%8d  %s  %s  %s  %-18s %-30s %s %15s %15s\n",
+func (c Balance) postings(a *console.App, line, none string) error {
+	all := struct {
+		Balance
+		Whole
+	}{Balance: c}
+	return asking(a, all, line, func(m *adminclient.Client, r request) error {
+		some := false
+		err := each(a, m, r, func(p wire.LateFunds) (err error) { // a posting, or more than that
+			some = true
+			if c.LateFunds {
+				return a.Print(p, "%8d  %s  %s  %s  %s %s  %s  %s %q\n",
+					p.Position, p.Time, p.ProjectID, p.PaymentID, strings.TrimPrefix(p.Amount.String(), "-"), p.Currency, p.Reason, p.Route, p.Reference)
+			}
+			return a.Print(p, "%8d  %s  %s  %s  %-18s %-30s %s %15s %15s\n",
 				p.Position, p.Time, p.ProjectID, p.PaymentID, p.EventType, p.Account, p.Currency, p.Amount, p.Balance)
+		})
+		if err == nil && !some && !a.JSON {
+			return a.Note(none)
 		}
 		return err
 	})
-	if err == nil && !some && !a.JSON {
-		none := "No postings."
-		if c.LateFunds {
-			none = "No late funds."
-		}
-		return a.Note(none)
-	}
-	return err
 }

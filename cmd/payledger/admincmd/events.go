@@ -1,11 +1,9 @@
 package admincmd
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,11 +18,11 @@ type Events struct {
 }
 
 type eventsTailCmd struct {
-	console.Directory
-	After   uint64 `help:"Start behind this position."`
-	Project string `help:"Only events of this project." placeholder:"PROJECT_ID"`
-	Payment string `help:"Only events of this payment." placeholder:"PAYMENT_ID"`
-	Follow  bool   `help:"Go on with new events as they come." short:"f"`
+	Reads
+	After   uint64 `help:"Start behind this position." json:"after"`
+	Project string `help:"Only events of this project." placeholder:"PROJECT_ID" json:"project,omitzero"`
+	Payment string `help:"Only events of this payment." placeholder:"PAYMENT_ID" json:"payment,omitzero"`
+	Follow  bool   `help:"Go on with new events as they come." short:"f" json:"follow,omitzero"`
 }
 
 // Help is shown by --help.
@@ -35,67 +33,70 @@ they are stored.`
 
 // Run prints the events.
 func (c eventsTailCmd) Run(a *console.App) error {
-	return c.Reading(a, func(m *adminclient.Client) error {
+	return asking(a, c, "GET /admin/events", func(m *adminclient.Client, r request) error {
 		if c.Follow && !m.Live {
 			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow out", c.Data)
 		}
-		q := url.Values{"after": {strconv.FormatUint(c.After, 10)}}
-		setUnlessEmpty(q, "project", c.Project)
-		setUnlessEmpty(q, "payment", c.Payment)
-		if c.Follow {
-			q.Set("follow", "true")
-		}
-		behind, some := c.After, false
-		err := eachLine(a.Ctx, m, "/admin/events?"+q.Encode(), func(line []byte) error {
-			err := printEvent(a, line)
-			if err == nil {
-				behind, some = positionOf(line, behind), true
-			}
-			return err
+		behind, err := r.eachLine(a, m, func(position uint64, e eventText) error {
+			return a.Print(nil, "%8d  %s  %-22s %s #%d  %s\n", position, e.At, e.Type, e.Stream, e.Sequence, e.Data)
 		})
 		switch {
 		case err == nil || errors.Is(err, a.Ctx.Err()):
-		case some:
+		case behind > 0:
 			return fmt.Errorf("behind position %d: %w", behind, err)
 		default:
 			return err
 		}
-		if !some && !a.JSON && !c.Follow {
+		if behind == 0 && !a.JSON && !c.Follow {
 			return a.Note("No events.")
 		}
 		return nil
 	})
 }
 
-// positionOf is the position a line begins with, or else the one before.
-func positionOf(line []byte, before uint64) uint64 {
-	number, _, _ := strings.Cut(strings.TrimPrefix(string(line[:min(len(line), 40)]), `{"position":`), ",")
-	if n, err := strconv.ParseUint(number, 10, 64); err == nil {
-		return n
-	}
-	return before
+// eventText is an event as it is printed.
+type eventText struct {
+	Type     string         `json:"type"`
+	Project  string         `json:"project"`
+	Kind     string         `json:"kind"`
+	Stream   string         `json:"stream"`
+	Sequence uint64         `json:"sequence"`
+	At       string         `json:"at"`
+	Actor    string         `json:"actor"`
+	Data     jsontext.Value `json:"data"`
 }
 
-func printEvent(a *console.App, line []byte) error {
-	if a.JSON {
-		_, err := fmt.Fprintf(a.Stdout, "%s\n", line)
-		return err
+// eachLine prints the events that the server streams as they are with --json, or else
+// calls fn for them. last is the position of the last one, 0 if there was none.
+func (r request) eachLine(a *console.App, m *adminclient.Client, fn func(position uint64, e eventText) error) (last uint64, err error) {
+	resp, err := m.Send(a.Ctx, r.method, r.url(), nil)
+	if err != nil {
+		return 0, err
 	}
-	var e struct {
-		Position uint64 `json:"position"`
-		Event    struct {
-			Type     string         `json:"type"`
-			Project  string         `json:"project"`
-			Stream   string         `json:"stream"`
-			Sequence uint64         `json:"sequence"`
-			At       string         `json:"at"`
-			Data     jsontext.Value `json:"data"`
-		} `json:"event"`
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e struct {
+			Position uint64    `json:"position"`
+			Event    eventText `json:"event"`
+		}
+		err := json.Unmarshal(lines.Bytes(), &e)
+		switch {
+		case err != nil:
+			err = fmt.Errorf("an event that cannot be read: %w", err)
+		case a.JSON:
+			_, err = fmt.Fprintf(a.Stdout, "%s\n", lines.Bytes())
+		default:
+			err = fn(e.Position, e.Event)
+		}
+		if err != nil {
+			return last, err
+		}
+		last = e.Position
 	}
-	if err := json.Unmarshal(line, &e); err != nil {
-		return fmt.Errorf("an event that cannot be read: %w", err)
+	if err := lines.Err(); err != nil {
+		return last, fmt.Errorf("the server ended the list: look for the reason with \"payledger verify\": %w", err)
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%8d  %s  %-22s %s #%d  %s\n",
-		e.Position, e.Event.At, e.Event.Type, e.Event.Stream, e.Event.Sequence, e.Event.Data)
-	return err
+	return last, nil
 }

@@ -1,7 +1,6 @@
 package admincmd
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net/http"
@@ -228,6 +227,9 @@ func texts(cells ...any) []string {
 	return row
 }
 
+// pageSize is how many rows of a list are asked for at a time.
+const pageSize = 100
+
 // each prints the rows of a list as they are with --json, or else calls fn for them. Where
 // the command has a limit other than 0 it ends there.
 func each[T any](a *console.App, m *adminclient.Client, r request, fn func(T) error) error {
@@ -255,24 +257,4 @@ func each[T any](a *console.App, m *adminclient.Client, r request, fn func(T) er
 		}
 		r.query.Set("cursor", *page.NextCursor)
 	}
-}
-
-// eachLine calls fn for each line of an answer that the server streams.
-func (r request) eachLine(ctx context.Context, m *adminclient.Client, fn func(line []byte) error) error {
-	resp, err := m.Send(ctx, r.method, r.url(), nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if err := fn(lines.Bytes()); err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("the server ended the list: look for the reason with \"payledger verify\": %w", err)
-	}
-	return nil
 }
