@@ -227,6 +227,14 @@ func texts(cells ...any) []string {
 	return row
 }
 
+// some is a value in words, and nothing for none.
+func some[T comparable](format string, v T) string {
+	if v == *new(T) {
+		return ""
+	}
+	return fmt.Sprintf(format, v)
+}
+
 // pageSize is how many rows of a list are asked for at a time.
 const pageSize = 100
 

@@ -8,7 +8,6 @@ import (
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/service"
-	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/httpapi/wire"
 )
@@ -186,34 +185,23 @@ func endpointState(e wire.Endpoint) string {
 // showEndpoint makes a request whose answer is an endpoint, and prints it.
 func showEndpoint(a *console.App, c command, line string) error {
 	return show(a, c, line, func(e wire.Endpoint) error {
-		at := func(format string, t *domain.Instant) string {
-			if t == nil {
-				return ""
-			}
-			return fmt.Sprintf(format, t)
-		}
 		rows := [][2]string{
 			{"Endpoint", e.ID},
 			{"URL", e.URL},
 			{"Kinds", joined(e.Kinds, " ")},
 			{"Description", orNothing(e.Description)},
 			{"State", endpointState(e)},
-			{"Disabled", at("%s", e.DisabledAt)},
+			{"Disabled", some("%s", e.DisabledAt)},
 			{"Created", e.CreatedAt.String()},
+			{"Secret", some("%s  (shown this once)", e.Secret)},
+			{"Old secret", some("signs too until %s", e.Previous)},
+			{"Pending", some("%d", e.Health.Pending)},
+			{"Undelivered", some("%d", e.Health.Undelivered)},
+			{"Failing", some("since %s", e.Health.FailingSince)},
+			{"Paused", some("until %s", e.Health.OpenUntil)},
 		}
-		if e.Secret != "" {
-			rows = append(rows, [2]string{"Secret", e.Secret + "  (shown this once)"})
-		}
-		rows = append(rows, [2]string{"Old secret", at("signs too until %s", e.Previous)})
-		if n := e.Health.Pending; n > 0 {
-			rows = append(rows, [2]string{"Pending", fmt.Sprint(n)})
-		}
-		if n := e.Health.Undelivered; n > 0 {
-			rows = append(rows, [2]string{"Undelivered", fmt.Sprint(n)})
-		}
-		rows = append(rows, [2]string{"Failing", at("since %s", e.Health.FailingSince)}, [2]string{"Paused", at("until %s", e.Health.OpenUntil)})
 		if f := e.Health.LastFailure; f != nil {
-			rows = append(rows, [2]string{"Last", attemptResult(*f) + at(" at %s", &f.At)})
+			rows = append(rows, [2]string{"Last", fmt.Sprintf("%s at %s", attemptResult(*f), f.At)})
 		}
 		return a.PrintRows(rows)
 	})

@@ -84,20 +84,16 @@ func (c webhookDelivery) Run(a *console.App) error {
 
 // printDelivery prints a delivery with its attempts.
 func printDelivery(a *console.App, s domain.DeliveryObject) error {
-	rows := [][2]string{{"Event", s.EventID.String() + "  " + string(s.Type)}}
-	if s.PaymentID != nil {
-		rows = append(rows, [2]string{"Payment", fmt.Sprintf("%s  sequence %d", s.PaymentID, s.Sequence)})
-	}
-	rows = append(rows, [2]string{"Endpoint", s.EndpointID}, [2]string{"State", string(s.State)})
-	if s.NextAttemptAt != nil {
-		rows = append(rows, [2]string{"Next", s.NextAttemptAt.String()})
+	rows := [][2]string{
+		{"Event", s.EventID.String() + "  " + string(s.Type)},
+		{"Payment", some("%s", s.PaymentID) + some("  sequence %d", s.Sequence)},
+		{"Endpoint", s.EndpointID},
+		{"State", string(s.State)},
+		{"Next", some("%s", s.NextAttemptAt)},
 	}
 	for _, t := range s.Attempts {
 		attempt := fmt.Sprintf("%s  %s  after %d ms", t.At, attemptResult(t), t.DurationMS)
-		if text := strings.TrimSpace(t.Answer); text != "" {
-			attempt += fmt.Sprintf("  %q", text)
-		}
-		rows = append(rows, [2]string{"Attempt", attempt})
+		rows = append(rows, [2]string{"Attempt", attempt + some("  %q", strings.TrimSpace(t.Answer))})
 	}
 	return a.PrintRows(rows)
 }

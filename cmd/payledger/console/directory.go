@@ -23,11 +23,6 @@ func (c Directory) Validate() error {
 	return nil
 }
 
-// With runs fn with the admin interface.
-func (c Directory) With(a *App, fn func(*adminclient.Client) error) error {
-	return c.Holding(a, service.CoreOptions{}, fn)
-}
-
 // Running is the client of the server that runs on the directory, nil when none
 // does. The directory is not opened.
 func (c Directory) Running(a *App) (*adminclient.Client, error) {
@@ -44,13 +39,14 @@ func (c Directory) Running(a *App) (*adminclient.Client, error) {
 	return m, conn.Close()
 }
 
-// Reading is With, for what only reads: it works on a directory that cannot be
+// Reading is Holding, for what only reads: it works on a directory that cannot be
 // written to.
 func (c Directory) Reading(a *App, fn func(*adminclient.Client) error) error {
 	return c.Holding(a, service.CoreOptions{Reading: true}, fn)
 }
 
-// Holding is With, where o says how to hold the directory if no server does.
+// Holding runs fn with the admin interface. o says how to hold the directory if no server
+// does.
 func (c Directory) Holding(a *App, o service.CoreOptions, fn func(*adminclient.Client) error) (err error) {
 	m, err := service.Connect(a.Ctx, datadir.Dir(c.Data), o, a.Stderr)
 	if err != nil {
