@@ -675,11 +675,11 @@ func rooms() []room {
 		},
 		{
 			folder: "cmd/payledger/otlp",
-			why:    "spans out to a collector, and nothing else: no gRPC, and no part of the program waits for it",
+			why:    "spans out to a collector, and nothing else: no part of the program waits for it",
 			ours:   []string{"eventstore/tracing"},
 			modules: []string{
-				prometheus, zerolog, "go.opentelemetry.io/otel/exporters/otlp/otlptrace", "go.opentelemetry.io/otel/sdk/resource",
-				"go.opentelemetry.io/otel/sdk/trace", conventions, "go.opentelemetry.io/proto/otlp/trace", "google.golang.org/protobuf",
+				prometheus, zerolog, "github.com/go-logr/logr", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
+				"go.opentelemetry.io/otel/sdk/resource", "go.opentelemetry.io/otel/sdk/trace", conventions,
 			},
 			keepOut: []string{"encoding/json"},
 		},

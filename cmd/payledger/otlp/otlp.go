@@ -1,27 +1,29 @@
 // Package otlp exports spans to an OpenTelemetry collector by OTLP over HTTP, as
 // the environment variables of OpenTelemetry ask for it. See RUNBOOK.md, "Traces".
 //
-// The official SDK batches the spans and the official encoder makes protobuf of
-// them. Their sending is our own, because the official client otlptracehttp links
-// all of gRPC: with it the program grows by 3.2 MB, without it by 1.1 MB.
-//
-// Nobody waits for an export: at most OTEL_BSP_MAX_QUEUE_SIZE spans wait in memory,
-// those beyond it are dropped and counted.
+// The official SDK batches the spans and the official client sends them. Nobody waits
+// for an export: at most OTEL_BSP_MAX_QUEUE_SIZE spans wait in memory, those beyond
+// it are dropped and counted.
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -29,58 +31,84 @@ import (
 	"payledger/eventstore/tracing"
 )
 
-// StopTime is how long Stop tries to export what waits.
+// StopTime is how long stopping waits for a collector to take the remaining spans.
 const StopTime = 3 * time.Second
 
-// Config configures an Exporter.
+// Config configures an exporter.
 type Config struct {
 	Version string // of the program
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer
 }
 
-// Exporter exports the spans of its Tracer until Stop.
-type Exporter struct {
-	Tracer *tracing.Tracer // nil: nothing is exported
-
-	provider *sdk.TracerProvider
-	cut      context.CancelFunc // ends exports under way
-}
-
-// Start starts an exporter if the environment names an endpoint. If not, nothing
-// runs and Tracer is nil. A setting that cannot be followed is logged, and nothing
-// is exported: it is no reason not to take payments.
-func Start(c Config) *Exporter {
+// Start exports the spans of the tracer until stop if the environment names an
+// endpoint. If not, nothing runs and the tracer is nil. A setting that cannot be
+// followed is logged: it is no reason not to take payments. stop exports the
+// remaining spans, within StopTime.
+func Start(c Config) (tracer *tracing.Tracer, stop func() error) {
 	counts := newCounts(c.Metrics)
-	settings, err := settingsOf(os.Getenv)
-	switch {
-	case err != nil:
+	none := func() error { return nil }
+	to, err := endpoint(os.Getenv)
+	if err != nil {
 		c.Log.Error().Err(err).Msg("traces are not exported")
-		return &Exporter{}
-	case settings == nil:
-		return &Exporter{}
 	}
+	if to == nil {
+		return nil, none
+	}
+	otel.SetLogger(logr.New(sink{c.Log})) // it is the library's, for the whole process
 	about, err := resource.New(context.Background(),
 		resource.WithAttributes(semconv.ServiceName("payledger"), semconv.ServiceVersion(c.Version)), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		c.Log.Warn().Err(err).Msg("part of what the environment says of this service is left out of its traces")
 	}
-	exporter, err := otlptrace.New(context.Background(), &client{settings: *settings, http: settings.client()})
+	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(to.String()))
 	if err != nil {
 		c.Log.Error().Err(err).Msg("traces are not exported")
-		return &Exporter{}
+		return nil, none
 	}
-	running, cut := context.WithCancel(context.Background())
-	out := &outlet{SpanExporter: exporter, counts: counts, log: c.Log, running: running}
+	out := &outlet{SpanExporter: exporter, counts: counts, log: c.Log}
 	queue := queueSize()
 	out.room.Store(int64(queue))
-	e := &Exporter{cut: cut, provider: sdk.NewTracerProvider(
+	provider := sdk.NewTracerProvider(
 		sdk.WithResource(about),
 		sdk.WithSpanProcessor(&queued{SpanProcessor: sdk.NewBatchSpanProcessor(out, sdk.WithMaxQueueSize(queue)), outlet: out}),
-	)}
-	e.Tracer = tracing.New(e.provider)
-	c.Log.Info().Str("to", settings.shown()).Msg("traces are exported")
-	return e
+	)
+	c.Log.Info().Str("to", to.Scheme+"://"+to.Host).Msg("traces are exported")
+	return tracing.New(provider), func() error {
+		// An exporter that is shut down cuts off the export under way and all that follow.
+		late := time.AfterFunc(StopTime, func() { _ = exporter.Shutdown(context.Background()) })
+		defer late.Stop()
+		if err := provider.Shutdown(context.Background()); err != nil {
+			return fmt.Errorf("stopping the export of traces: %w", err)
+		}
+		return nil
+	}
+}
+
+// endpoint is the URL that the environment names; nil: nothing is to be exported. The
+// SDK and the client read the other variables. No error holds a value, since there are
+// secrets among them.
+func endpoint(env func(string) string) (*url.URL, error) {
+	const traces, all = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
+	raw := strings.TrimSpace(cmp.Or(env(traces), env(all)))
+	exporter := env("OTEL_TRACES_EXPORTER")
+	if raw == "" || exporter == "none" || strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
+		return nil, nil
+	}
+	if exporter != "" && exporter != "otlp" {
+		return nil, errors.New("OTEL_TRACES_EXPORTER: only otlp is known, and none")
+	}
+	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL")); p != "" && p != "http/protobuf" {
+		return nil, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf is known, to a collector's port 4318")
+	}
+	u, err := url.Parse(raw)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: want a URL without user and query, as http://127.0.0.1:4318; credentials go into OTEL_EXPORTER_OTLP_HEADERS")
+	}
+	if env(traces) == "" {
+		u = u.JoinPath("v1/traces")
+	}
+	return u, nil
 }
 
 // queueSize is how many spans may wait.
@@ -91,19 +119,17 @@ func queueSize() int {
 	return sdk.DefaultMaxQueueSize
 }
 
-// Stop exports what waits, within StopTime, and ends.
-func (e *Exporter) Stop() error {
-	if e.provider == nil {
-		return nil
-	}
-	timed := time.AfterFunc(StopTime, e.cut)
-	defer timed.Stop()
-	defer e.cut()
-	// The exports end with cut, so that this does.
-	if err := e.provider.Shutdown(context.Background()); err != nil {
-		return fmt.Errorf("stopping the export of traces: %w", err)
-	}
-	return nil
+// sink logs what OpenTelemetry finds wrong in its settings, without the values that it
+// adds: there are secrets among them.
+type sink struct{ log zerolog.Logger }
+
+func (sink) Init(logr.RuntimeInfo)               {}
+func (sink) Enabled(level int) bool              { return level <= 1 } // warnings
+func (s sink) Info(_ int, text string, _ ...any) { s.Error(nil, text) }
+func (s sink) WithValues(...any) logr.LogSink    { return s }
+func (s sink) WithName(string) logr.LogSink      { return s }
+func (s sink) Error(err error, text string, _ ...any) {
+	s.log.Warn().Err(err).Msg("OpenTelemetry: " + text)
 }
 
 // counts are the spans by what became of them.
@@ -112,7 +138,7 @@ type counts struct{ exported, failed, dropped prometheus.Counter }
 func newCounts(m prometheus.Registerer) counts {
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "payledger_trace_spans_total",
-		Help: "Spans by what became of them: exported, failed (the collector did not take them), dropped (too many waited).",
+		Help: "Spans by what became of them: exported, failed (the collector did not take all of their batch), dropped (too many waited).",
 	}, []string{"end"})
 	m.MustRegister(spans)
 	return counts{spans.WithLabelValues("exported"), spans.WithLabelValues("failed"), spans.WithLabelValues("dropped")}
@@ -142,10 +168,9 @@ func (q *queued) OnEnd(s sdk.ReadOnlySpan) {
 // again.
 type outlet struct {
 	sdk.SpanExporter
-	counts  counts
-	log     zerolog.Logger
-	running context.Context // ends soon after the exporter is to stop
-	room    atomic.Int64    // for more spans
+	counts counts
+	log    zerolog.Logger
+	room   atomic.Int64 // for more spans
 
 	mu       sync.Mutex
 	failing  bool
@@ -166,28 +191,31 @@ func (o *outlet) dropped() {
 // the SDK does not log each.
 func (o *outlet) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	defer o.room.Add(int64(len(spans)))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(o.running, cancel)()
 	err := o.SpanExporter.ExportSpans(ctx, spans)
-	rejected := 0
-	if partly := (*rejectedError)(nil); errors.As(err, &partly) {
-		rejected = min(partly.spans, len(spans))
-	} else if err != nil {
-		rejected = len(spans)
-	}
-	o.counts.failed.Add(float64(rejected))
-	o.counts.exported.Add(float64(len(spans) - rejected))
-
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err != nil {
+		o.counts.failed.Add(float64(len(spans)))
+	} else {
+		o.counts.exported.Add(float64(len(spans)))
+	}
 	switch {
 	case err != nil && !o.failing:
-		o.log.Warn().Err(err).Msg("traces cannot be exported; spans are lost until they can")
+		o.log.Warn().Str("error", withoutAnswer(err)).Msg("traces cannot be exported; spans are lost until they can")
 	case err == nil && (o.failing || o.dropping):
 		o.log.Info().Msg("traces are exported again")
 	}
 	o.failing = err != nil
 	o.dropping = o.dropping && err != nil
 	return nil
+}
+
+// withoutAnswer is an error of the client up to what the collector says, which might be
+// long, or hold secrets.
+func withoutAnswer(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "body: ")
+	if before, _, partly := strings.Cut(text, " success: "); partly {
+		text = before + " success"
+	}
+	return strings.TrimRight(text, " (:")
 }

@@ -58,9 +58,9 @@ func (s *server) start() (err error) {
 	s.metrics = newMetrics()
 	s.committed = commitMetrics(s.metrics)
 	version, _ := process.BuiltFrom()
-	traces := otlp.Start(otlp.Config{Version: version, Log: s.Log, Metrics: s.metrics})
-	s.tracer = traces.Tracer
-	started("the export of traces", traces.Stop)
+	tracer, stop := otlp.Start(otlp.Config{Version: version, Log: s.Log, Metrics: s.metrics})
+	s.tracer = tracer
+	started("the export of traces", stop)
 	started("the listeners", s.shutServers)
 	s.room, err = process.RoomFor(s.Connections, s.PerAddress, s.Log)
 	return err
