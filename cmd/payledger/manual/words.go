@@ -1,10 +1,10 @@
 // Package manual describes the commands from their one source, kong's model of
 // the command tree: as words that a shell completes, and as manual pages.
 //
-// The libraries that complete for kong are built on posener/complete, which
-// knows no help texts and serves zsh through the emulation of bash; those that
-// write pages make one page of all commands. Each part here takes about a hundred
-// lines.
+// No library for kong does as much. kongplete and kong-completion are built on
+// posener/complete of 2019: no help texts beside the words, no folders, zsh through the
+// emulation of bash, four more modules. mango-kong makes one page of all commands, sets
+// each line as a paragraph and leaves the arguments out.
 package manual
 
 import (
