@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,27 +64,6 @@ func TestEveryCommandHasAScript(t *testing.T) {
 		run := regexp.MustCompile(`(?m)^.*\bpayledger ` + regexp.QuoteMeta(command) + `\b`)
 		if !run.MatchString(scripts.String()) && (word == "" || !strings.Contains(scripts.String(), "\n"+word)) {
 			t.Errorf("no script in testdata/script runs payledger %s", command)
-		}
-	}
-}
-
-// TestOneCommandIsParsedAsAmongAll: a command is the same whether its tree was built
-// with the others or alone. A flag before its name is what makes the difference.
-func TestOneCommandIsParsedAsAmongAll(t *testing.T) {
-	t.Parallel()
-	said := func(args ...string) string {
-		var b strings.Builder
-		code := run(t.Context(), args, &b, &b)
-		return strconv.Itoa(code) + "\n" + b.String()
-	}
-	for _, c := range commandTree(t).Leaves(false) {
-		command := strings.Fields(strings.TrimPrefix(c.FullPath(), "payledger "))
-		for _, last := range []string{"--help", "--no-such-flag"} {
-			args := slices.Concat(command, []string{last})
-			alone, among := said(args...), said(append([]string{"--json"}, args...)...)
-			if alone != among {
-				t.Errorf("%s alone:\n%s\namong all:\n%s", strings.Join(args, " "), alone, among)
-			}
 		}
 	}
 }

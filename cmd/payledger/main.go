@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -37,20 +36,13 @@ import (
 // variable PAYLEDGER_<FLAG> or in the file named by --config, in this order
 // of precedence: flag, environment, file, default.
 type cli struct {
-	globals
-	commands
-}
-
-type globals struct {
 	Config configFile `help:"Read flags from this JSON file: an object from flag names to values." placeholder:"FILE"`
 	JSON   bool       `help:"Print data as JSON: one object on one line, of a list one line for each row." name:"json"`
 
 	As string `help:"Who acts, for \"payledger audit\". Default: who ran sudo, else the user of the process." placeholder:"NAME" name:"as"`
 
 	PrintVersion kong.VersionFlag `help:"Print the version." name:"version" env:"-"`
-}
 
-type commands struct {
 	Demo     demoCmd           `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
 	Init     initCmd           `cmd:"" help:"Make a new data directory."`
 	Serve    serveCmd          `cmd:"" help:"Run the service on a data directory."`
@@ -100,8 +92,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	exited := -1
-	grammar, only := c.grammar(args)
-	parser, err := kong.New(grammar, only,
+	parser, err := kong.New(&c,
 		kong.Name("payledger"),
 		kong.Description(description),
 		kong.DefaultEnvars("PAYLEDGER"),
@@ -139,27 +130,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		p.Members = membersOf(parsed.Selected())
 	}
 	return report(stderr, err)
-}
-
-// grammar is what the arguments are parsed by. The tree of all commands takes 8 ms to
-// build, most of the time of a short command; where they begin with the name of a command
-// it has that one alone.
-func (c *cli) grammar(args []string) (grammar any, only kong.Option) {
-	all := kong.OptionFunc(func(*kong.Kong) error { return nil })
-	config := func(arg string) bool { return strings.HasPrefix(arg, "--config") }
-	if len(args) == 0 || os.Getenv("PAYLEDGER_CONFIG") != "" || slices.ContainsFunc(args, config) {
-		return c, all // a file may set the flags of all commands
-	}
-	for field, command := range reflect.ValueOf(&c.commands).Elem().Fields() {
-		if cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name)) != args[0] {
-			continue
-		}
-		if field.Type.PkgPath() == reflect.TypeFor[manual.Man]().PkgPath() {
-			break // it is about the others
-		}
-		return &c.globals, kong.DynamicCommand(args[0], field.Tag.Get("help"), "", command.Addr().Interface())
-	}
-	return c, all
 }
 
 // membersOf names what can be given to a command as the ledger calls it.
