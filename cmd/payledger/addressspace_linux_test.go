@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 )
 
 // TestLimitedAddressSpace runs with less address space than the mapped files need:
@@ -57,7 +57,7 @@ func TestLimitedAddressSpace(t *testing.T) {
 			script := fmt.Sprintf(`ulimit -v %d && exec payledger %s "$0"`, gigabytes<<20, command)
 			cmd := exec.CommandContext(ctx, "sh", "-c", script, string(d))
 			said, err := cmd.CombinedOutput()
-			if cmd.ProcessState.ExitCode() != exit.Failed || !strings.Contains(string(said), "cannot allocate memory") ||
+			if cmd.ProcessState.ExitCode() != cli.ExitFailed || !strings.Contains(string(said), "cannot allocate memory") ||
 				!strings.Contains(string(said), "No file is damaged.") || strings.Contains(string(said), "is damaged:") {
 				t.Errorf("%d GiB, %s: %v\n%s", gigabytes, command, err, said)
 			}

@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/progress"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -22,7 +20,7 @@ import (
 
 // backupCmd copies the event log.
 type backupCmd struct {
-	console.Directory
+	admincmd.Directory
 	File     string `arg:"" help:"File to write."`
 	Force    bool   `help:"Replace FILE if it is there."`
 	WithKeys bool   `help:"Also write FILE.keys, a copy of the directory's keys and NATS users. Whoever has it can read payment links, sign checkpoints and sign webhooks: keep it apart from FILE."`
@@ -55,14 +53,14 @@ type backupReport struct {
 }
 
 // Run writes the backup.
-func (c backupCmd) Run(a *console.App) (err error) {
+func (c backupCmd) Run(a *cli.App) (err error) {
 	if c.File == "-" {
-		return exit.With(exit.Usage, "a backup is read again once it was written, so standard output will not do: name a file")
+		return cli.Errorf(cli.ExitUsage, "a backup is read again once it was written, so standard output will not do: name a file")
 	}
 	for _, name := range c.files() {
 		for _, own := range datadir.Dir(c.Data).Files() {
 			if datadir.SameFile(name, own) {
-				return exit.With(exit.Usage, "%s belongs to the data directory itself: choose another name", name)
+				return cli.Errorf(cli.ExitUsage, "%s belongs to the data directory itself: choose another name", name)
 			}
 		}
 		if _, err := os.Lstat(name); err == nil && !c.Force {
@@ -90,7 +88,7 @@ func (c backupCmd) Run(a *console.App) (err error) {
 	defer func() { err = errors.Join(err, tmp.Close()) }()
 	err = c.copyLog(a, func(last eventstore.Position, size int64) (io.Writer, error) {
 		report.Position, report.Events, report.Bytes = last, last, size
-		return progress.Writer(tmp, a.Stderr, last, size), nil
+		return cli.CopyProgress(tmp, a.Stderr, last, size), nil
 	})
 	if err == nil {
 		err = tmp.Sync()
@@ -98,7 +96,7 @@ func (c backupCmd) Run(a *console.App) (err error) {
 	if err != nil {
 		return fmt.Errorf("copying the log: %w", err)
 	}
-	p, err := datadir.VerifyFile(a.Ctx, tmp.Name(), progress.New(a.Stderr, "Checking the copy"), nil)
+	p, err := datadir.VerifyFile(a.Ctx, tmp.Name(), cli.Progress(a.Stderr, "Checking the copy"), nil)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the copy is not what the log should be, and was removed: %w", err)
@@ -127,7 +125,7 @@ func (c backupCmd) files() []string {
 // copyLog copies the log from the server that runs on the directory, or else
 // from the directory itself. It needs only the log, so it works where a server
 // cannot start.
-func (c backupCmd) copyLog(a *console.App, begin func(eventstore.Position, int64) (io.Writer, error)) error {
+func (c backupCmd) copyLog(a *cli.App, begin func(eventstore.Position, int64) (io.Writer, error)) error {
 	d := datadir.Dir(c.Data)
 	var store *bolt.Store
 	live, err := d.Reach(a.Ctx, func() (err error) {
@@ -136,7 +134,7 @@ func (c backupCmd) copyLog(a *console.App, begin func(eventstore.Position, int64
 	})
 	switch {
 	case live:
-		return copyFromServer(a.Ctx, adminclient.Of(d), begin)
+		return copyFromServer(a.Ctx, cli.ClientOf(d.DialSocket), begin)
 	case err != nil:
 		return err
 	}
@@ -144,7 +142,7 @@ func (c backupCmd) copyLog(a *console.App, begin func(eventstore.Position, int64
 }
 
 // copyFromServer copies the log of a running server.
-func copyFromServer(ctx context.Context, m *adminclient.Client, begin func(eventstore.Position, int64) (io.Writer, error)) error {
+func copyFromServer(ctx context.Context, m *cli.Client, begin func(eventstore.Position, int64) (io.Writer, error)) error {
 	resp, err := m.Send(ctx, http.MethodGet, "/admin/backup", nil)
 	if err != nil {
 		return err
@@ -164,7 +162,7 @@ func copyFromServer(ctx context.Context, m *adminclient.Client, begin func(event
 	return nil
 }
 
-func (c backupCmd) tell(a *console.App, r backupReport) error {
+func (c backupCmd) tell(a *cli.App, r backupReport) error {
 	if a.JSON {
 		return a.PrintJSON(r)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 )
@@ -121,7 +121,7 @@ func TestRestoreGoesBack(t *testing.T) {
 	position := eventsIn(t, s)
 	s.stop()
 
-	if out, code := payledger(t, "restore", file, "--data", d); code != exit.Refused || !strings.Contains(out, "would be gone") {
+	if out, code := payledger(t, "restore", file, "--data", d); code != cli.ExitRefused || !strings.Contains(out, "would be gone") {
 		t.Fatalf("%d %s", code, out)
 	}
 	if out, code := payledger(t, "restore", file, "--data", d, "--force"); code != 0 || strings.Count(out, "Kept ") == 0 {

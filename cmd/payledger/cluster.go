@@ -11,11 +11,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/admincmd"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
-	"payledger/cmd/payledger/natsurl"
 	"payledger/cmd/payledger/nodelanes"
 	"payledger/cmd/payledger/noderebuild"
 	"payledger/eventstore"
@@ -62,7 +60,7 @@ type nodeListen struct {
 
 // clusterInitCmd begins a cluster.
 type clusterInitCmd struct {
-	console.Directory
+	admincmd.Directory
 	Nodes []string `arg:"" name:"node" help:"The three nodes, this one first: NAME=HOST:PORT, at which the others reach it. Where that is none of the machine's own, see --node-listen of serve."`
 }
 
@@ -77,12 +75,12 @@ node, the key with which others are let in: keep a copy with that of master.key.
 }
 
 // Run makes the directory a node.
-func (c clusterInitCmd) Run(a *console.App) error {
+func (c clusterInitCmd) Run(a *cli.App) error {
 	var all []members.Address
 	for _, text := range c.Nodes {
 		one, err := members.ParseAddress(text)
 		if err != nil {
-			return exit.Wrap(exit.Usage, err)
+			return cli.WithCode(cli.ExitUsage, err)
 		}
 		all = append(all, one)
 	}
@@ -100,7 +98,7 @@ func (c clusterInitCmd) Run(a *console.App) error {
 
 // clusterInviteCmd lets a node join.
 type clusterInviteCmd struct {
-	console.Directory
+	admincmd.Directory
 	Node    string                `arg:"" help:"Name of the node that is to join."`
 	For     time.Duration         `help:"How long the token is valid." default:"1h"`
 	Address string                `help:"Address of this machine at which the new node reaches this command. Default: this node's, which is taken once the cluster runs." placeholder:"HOST:PORT" env:"-"`
@@ -116,9 +114,9 @@ log meanwhile the new node gets when it is served.`
 }
 
 // Run waits for the node.
-func (c clusterInviteCmd) Run(a *console.App) error {
+func (c clusterInviteCmd) Run(a *cli.App) error {
 	if c.For <= 0 {
-		return exit.With(exit.Usage, "--for %v: want a time above 0", c.For)
+		return cli.Errorf(cli.ExitUsage, "--for %v: want a time above 0", c.For)
 	}
 	ctx, cancel := context.WithTimeout(a.Ctx, c.For)
 	defer cancel()
@@ -143,7 +141,7 @@ type clusterJoinCmd struct {
 }
 
 // Validate refuses an empty name, as for the commands that use the directory.
-func (c clusterJoinCmd) Validate() error { return console.Directory{Data: c.Data}.Validate() }
+func (c clusterJoinCmd) Validate() error { return admincmd.Directory{Data: c.Data}.Validate() }
 
 // Help is shown by --help.
 func (clusterJoinCmd) Help() string {
@@ -153,7 +151,7 @@ or taken from, a program that cannot show the certificate for it.`
 }
 
 // Run makes the directory.
-func (c clusterJoinCmd) Run(a *console.App) error {
+func (c clusterJoinCmd) Run(a *cli.App) error {
 	m, err := members.Join(a.Ctx, datadir.Dir(c.Data), c.Token, a.Stderr)
 	if err != nil {
 		return err
@@ -165,7 +163,7 @@ func (c clusterJoinCmd) Run(a *console.App) error {
 
 // clusterLeaveCmd ends a cluster.
 type clusterLeaveCmd struct {
-	console.Directory
+	admincmd.Directory
 	End      bool    `help:"End the cluster while it runs: this node goes on alone."`
 	Force    string  `help:"Why the cluster cannot end in order: what happened to the other machines." placeholder:"REASON"`
 	Position *uint64 `help:"With --force, of the last event: the greatest that the directories show."`
@@ -188,13 +186,13 @@ Two directories that were both made alone this way, and served, are two historie
 }
 
 // Run shows how far the directory has come, or takes it out of its cluster.
-func (c clusterLeaveCmd) Run(a *console.App) (err error) {
+func (c clusterLeaveCmd) Run(a *cli.App) (err error) {
 	d := datadir.Dir(c.Data)
 	switch forced := c.Force != ""; {
 	case (c.Position != nil) != forced || (c.Entries != nil) != forced:
-		return exit.With(exit.Usage, "--force, --position and --entries are given together")
+		return cli.Errorf(cli.ExitUsage, "--force, --position and --entries are given together")
 	case c.End && forced:
-		return exit.With(exit.Usage, "--end is for a cluster that runs, --force for one that cannot")
+		return cli.Errorf(cli.ExitUsage, "--end is for a cluster that runs, --force for one that cannot")
 	case c.End:
 		if err := admincmd.EndCluster(a, c.Directory); err != nil {
 			return err
@@ -210,13 +208,13 @@ func (c clusterLeaveCmd) Run(a *console.App) (err error) {
 	position := uint64(l.Position)
 	entries, err := nodelanes.Entries(a.Ctx, d, l.Store, l.Ledger)
 	if err != nil {
-		return exit.With(exit.Directory, "the lane file: %w", err)
+		return cli.Errorf(cli.ExitDirectory, "the lane file: %w", err)
 	}
 	result := map[string]any{"data": c.Data, "node": l.Node, "position": position, "entries": entries, "left": c.Position != nil || l.Heir == l.Node}
 	switch {
 	case l.Heir == l.Node:
 	case c.Position == nil && l.Heir != "":
-		return exit.With(exit.Refused, "the cluster has ended, and node %s goes on alone: never serve %s again. "+
+		return cli.Errorf(cli.ExitRefused, "the cluster has ended, and node %s goes on alone: never serve %s again. "+
 			"Only if the directory of node %[1]s is lost for good: payledger cluster leave --data %[3]s --position %[4]d --entries %[5]d --force REASON",
 			l.Heir, d, shellWord(c.Data), position, entries)
 	case c.Position == nil:
@@ -224,10 +222,10 @@ func (c clusterLeaveCmd) Run(a *console.App) (err error) {
 			"If they cannot, and no other node has come farther:\n  payledger cluster leave --data %[4]s --position %[2]d --entries %[3]d --force REASON\n",
 			c.Data, position, entries, shellWord(c.Data))
 	case position != *c.Position:
-		return exit.With(exit.Directory, "%s has come to position %d, not %d: take the directory that has come farthest", d, position, *c.Position)
+		return cli.Errorf(cli.ExitDirectory, "%s has come to position %d, not %d: take the directory that has come farthest", d, position, *c.Position)
 	case entries < *c.Entries:
 		if err := nodelanes.Distrust(d); err != nil {
-			return exit.With(exit.Directory, "%w", err)
+			return cli.Errorf(cli.ExitDirectory, "%w", err)
 		}
 		if err := a.Note("another node knows more of what was sent: webhooks begin at each payment's newest state"); err != nil {
 			return err
@@ -241,8 +239,8 @@ func (c clusterLeaveCmd) Run(a *console.App) (err error) {
 
 // clusterRebuildCmd makes a node's log anew.
 type clusterRebuildCmd struct {
-	console.Directory
-	natsurl.Servers
+	admincmd.Directory
+	cli.NATSURLFlags
 	nodeListen
 	From string `help:"Node whose log is taken. Default: the first that can give it." placeholder:"NODE"`
 }
@@ -261,8 +259,8 @@ A copy that lacks what this node's newest checkpoint says was signed is refused.
 }
 
 // Run makes the log.
-func (c clusterRebuildCmd) Run(a *console.App) error {
-	nats, err := c.ForNode(natsurl.Sync{}, zerolog.New(a.Stderr))
+func (c clusterRebuildCmd) Run(a *cli.App) error {
+	nats, err := c.ForNode(cli.NATSSyncFlags{}, zerolog.New(a.Stderr))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/eventstore/storetest"
 	"payledger/httpapi/wire"
 )
@@ -105,8 +105,8 @@ func TestDisksOfNodes(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("a sequencer that cannot write goes on")
 			}
-			if code := s.cmd.ProcessState.ExitCode(); code != exit.Failed {
-				t.Errorf("exit code %d, want %d\n%s", code, exit.Failed, s.stderr)
+			if code := s.cmd.ProcessState.ExitCode(); code != cli.ExitFailed {
+				t.Errorf("exit code %d, want %d\n%s", code, cli.ExitFailed, s.stderr)
 			}
 		}
 		w.more(t, 10)

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"payledger/cmd/payledger/natslisten/natslistentest"
+	"payledger/cmd/payledger/cli/natslistentest"
 	"payledger/httpapi/wire"
 	"payledger/notifier/bus"
 	"payledger/notifier/bustest"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/httpapi/wire"
@@ -88,7 +88,7 @@ func TestNodesVouchForCheckpoints(t *testing.T) {
 		t.Errorf("with the key of the stranger too:\n%s", out)
 	}
 	_, other := stranger("other")
-	if out := n.verified(t, 0, exit.Verify, append(with, "--witness-key", other, "--quorum", "4")...); !strings.Contains(out, "vouched for by 3 of 4 witnesses") {
+	if out := n.verified(t, 0, cli.ExitVerify, append(with, "--witness-key", other, "--quorum", "4")...); !strings.Contains(out, "vouched for by 3 of 4 witnesses") {
 		t.Errorf("with a key that has not signed:\n%s", out)
 	}
 

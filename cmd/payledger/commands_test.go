@@ -12,22 +12,22 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 )
 
 // The error of a file without permission names the user who tried.
 func TestDeniedFilesNameTheUser(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
-	denied := exit.With(exit.Directory, "opening the event log: %w", &fs.PathError{Op: "open", Path: "d/ledger.db", Err: syscall.EACCES})
-	if code := report(&said, denied); code != exit.Directory || !strings.Contains(said.String(), "user "+strconv.Itoa(os.Geteuid())+":") {
+	denied := cli.Errorf(cli.ExitDirectory, "opening the event log: %w", &fs.PathError{Op: "open", Path: "d/ledger.db", Err: syscall.EACCES})
+	if code := report(&said, denied); code != cli.ExitDirectory || !strings.Contains(said.String(), "user "+strconv.Itoa(os.Geteuid())+":") {
 		t.Errorf("%d %s", code, said.String())
 	}
 }
 
 func commandTree(t *testing.T) *kong.Application {
 	t.Helper()
-	parser, err := kong.New(&cli{}, kong.Name("payledger"))
+	parser, err := kong.New(&commandLine{}, kong.Name("payledger"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 )
 
 // limited runs a command under a limit of open files.
@@ -100,10 +100,10 @@ func TestRoomForConnections(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{140, nil, exit.Failed, "the limit of open files is 140, too few to serve: want 160 or more"},
-		{300, []string{"--max-connections=200"}, exit.Usage, "leaves room for 172"},
-		{300, []string{"--max-connections=0"}, exit.Usage, "want 1 or more"},
-		{300, []string{"--max-connections-per-address=-1"}, exit.Usage, "want 0 for no limit"},
+		{140, nil, cli.ExitFailed, "the limit of open files is 140, too few to serve: want 160 or more"},
+		{300, []string{"--max-connections=200"}, cli.ExitUsage, "leaves room for 172"},
+		{300, []string{"--max-connections=0"}, cli.ExitUsage, "want 1 or more"},
+		{300, []string{"--max-connections-per-address=-1"}, cli.ExitUsage, "want 0 for no limit"},
 	} {
 		out, err := limited(c.files, append([]string{"serve", "--data", d, "--listen=127.0.0.1:0"}, c.args...)...).CombinedOutput()
 		code := 0

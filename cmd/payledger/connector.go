@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/check"
@@ -31,7 +30,7 @@ signed HTTP. "payledger connector openapi" describes the calls.`
 type connectorOpenAPICmd struct{}
 
 // Run prints the document.
-func (connectorOpenAPICmd) Run(a *console.App) error {
+func (connectorOpenAPICmd) Run(a *cli.App) error {
 	_, err := a.Stdout.Write(adapter.OpenAPI)
 	return err
 }
@@ -59,16 +58,16 @@ The secret: printf 'whsec_%s\n' "$(head -c 32 /dev/urandom | base64)" > adapter.
 const maxSecretFile = 4 << 10
 
 // Run judges the adapter.
-func (c connectorCheckCmd) Run(a *console.App) error {
+func (c connectorCheckCmd) Run(a *cli.App) error {
 	if err := adapter.CheckURL(c.URL); err != nil {
-		return exit.With(exit.Usage, "URL: %w", err)
+		return cli.Errorf(cli.ExitUsage, "URL: %w", err)
 	}
 	keys, err := c.keys()
 	if err != nil {
-		return exit.With(exit.Usage, "--secret-file: %w", err)
+		return cli.Errorf(cli.ExitUsage, "--secret-file: %w", err)
 	}
 	if c.CallTime <= 0 {
-		return exit.With(exit.Usage, "--call-time: want more than nothing")
+		return cli.Errorf(cli.ExitUsage, "--call-time: want more than nothing")
 	}
 	n := make(map[check.Verdict]int)
 	var broken error
@@ -90,7 +89,7 @@ func (c connectorCheckCmd) Run(a *console.App) error {
 	case a.Ctx.Err() != nil:
 		return a.Ctx.Err()
 	case n[check.Failed] > 0:
-		return exit.With(exit.Verify, "the adapter breaks %d of %d rules", n[check.Failed], n[check.OK]+n[check.Failed])
+		return cli.Errorf(cli.ExitVerify, "the adapter breaks %d of %d rules", n[check.Failed], n[check.OK]+n[check.Failed])
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/demoproject"
 	"payledger/cmd/payledger/process"
@@ -43,7 +43,7 @@ nothing is lost, and ten seconds later it is started again.`
 }
 
 // Run serves until the process is asked to stop.
-func (c demoCmd) Run(a *console.App, flags *kong.Context) (err error) {
+func (c demoCmd) Run(a *cli.App, flags *kong.Context) (err error) {
 	c.Sandbox = true
 	if c.Webhook && c.WebhookURL == "" {
 		c.WebhookURL = listenURL
@@ -98,7 +98,7 @@ func (c demoCmd) Run(a *console.App, flags *kong.Context) (err error) {
 }
 
 // setUp makes or renews the demo's project, key and endpoint.
-func (c demoCmd) setUp(a *console.App, d datadir.Dir) (demoproject.Key, demoHook, error) {
+func (c demoCmd) setUp(a *cli.App, d datadir.Dir) (demoproject.Key, demoHook, error) {
 	ctx, cancel := context.WithTimeout(a.Ctx, datadir.AdminWait)
 	defer cancel()
 	key, hook, err := demoproject.SetUp(ctx, d, c.WebhookURL)

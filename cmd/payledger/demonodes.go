@@ -9,11 +9,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/demonodes"
 	"payledger/cmd/payledger/demoproject"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/service"
 	"payledger/httpapi/account"
@@ -24,19 +23,19 @@ func (c demoCmd) checkNodes() error {
 	switch {
 	case c.Nodes == 1:
 	case c.AdminListen != "":
-		return exit.With(exit.Usage, "--admin-listen: three nodes cannot have one address; leave it out with --nodes 3")
+		return cli.Errorf(cli.ExitUsage, "--admin-listen: three nodes cannot have one address; leave it out with --nodes 3")
 	case c.NodeListen != "":
-		return exit.With(exit.Usage, "--node-listen: three nodes cannot have one address; leave it out with --nodes 3")
+		return cli.Errorf(cli.ExitUsage, "--node-listen: three nodes cannot have one address; leave it out with --nodes 3")
 	case c.NATSListen != "":
-		return exit.With(exit.Usage, "--nats-listen: the NATS servers of a cluster take no clients; leave it out with --nodes 3")
+		return cli.Errorf(cli.ExitUsage, "--nats-listen: the NATS servers of a cluster take no clients; leave it out with --nodes 3")
 	case c.NATSURL != "":
-		return exit.With(exit.Usage, "--nats-url: the three nodes of the demo have NATS servers of their own; leave it out with --nodes 3")
+		return cli.Errorf(cli.ExitUsage, "--nats-url: the three nodes of the demo have NATS servers of their own; leave it out with --nodes 3")
 	}
 	return nil
 }
 
 // runNodes runs the demo on three nodes.
-func (c demoCmd) runNodes(a *console.App, d datadir.Dir, kept bool, flags *kong.Context) error {
+func (c demoCmd) runNodes(a *cli.App, d datadir.Dir, kept bool, flags *kong.Context) error {
 	if err := demonodes.Make(a.Ctx, string(d), a.Stderr); err != nil {
 		return err
 	}

@@ -4,17 +4,15 @@ import (
 	"errors"
 	"fmt"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/count"
+	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/export"
-	"payledger/cmd/payledger/progress"
 	"payledger/eventstore"
 )
 
 type exportCmd struct {
-	console.Directory
+	admincmd.Directory
 	Format  string              `help:"What to write: jsonl, csv, hledger or bundle." enum:"jsonl,csv,hledger,bundle" default:"jsonl"`
 	Output  string              `help:"File to write; of a bundle, the directory or a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
 	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
@@ -52,8 +50,8 @@ func (c exportCmd) Validate() error {
 func (c exportCmd) toStdout() bool { return c.Output == "" || c.Output == "-" }
 
 // Run writes the export.
-func (c exportCmd) Run(a *console.App) error {
-	return c.Reading(a, func(m *adminclient.Client) error {
+func (c exportCmd) Run(a *cli.App) error {
+	return c.Reading(a, func(m *cli.Client) error {
 		if c.Format == "bundle" {
 			done, err := export.WriteBundle(a.Ctx, m, datadir.Dir(c.Data), c.Output, a.Stderr)
 			if err != nil {
@@ -62,7 +60,7 @@ func (c exportCmd) Run(a *console.App) error {
 			return exported(a, c.Format, c.Output, done)
 		}
 		x, err := export.New(a.Ctx, m, export.Options{
-			Format: c.Format, Project: c.Project, After: c.After, Progress: progress.New(a.Stderr, "Exporting"),
+			Format: c.Format, Project: c.Project, After: c.After, Progress: cli.Progress(a.Stderr, "Exporting"),
 		})
 		if err != nil {
 			return err
@@ -79,7 +77,7 @@ func (c exportCmd) Run(a *console.App) error {
 }
 
 // exported says what has been written.
-func exported(a *console.App, format, name string, done export.Done) error {
+func exported(a *cli.App, format, name string, done export.Done) error {
 	if a.JSON {
 		return a.PrintJSON(struct {
 			Format   string `json:"format"`
@@ -88,6 +86,6 @@ func exported(a *console.App, format, name string, done export.Done) error {
 			Position uint64 `json:"position"`
 		}{format, name, done.Events, uint64(done.Position)})
 	}
-	_, err := fmt.Fprintf(a.Stderr, "payledger: %s: %s read, up to position %d\n", name, count.Of(done.Events, "event"), done.Position)
+	_, err := fmt.Fprintf(a.Stderr, "payledger: %s: %s read, up to position %d\n", name, cli.Count(done.Events, "event"), done.Position)
 	return err
 }

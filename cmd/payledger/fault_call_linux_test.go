@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/eventstore/storetest"
 	"payledger/notifier/health/healthtest"
 )
@@ -52,7 +52,7 @@ func TestFailedCallsOfServer(t *testing.T) {
 		if !strings.Contains(trace.String(), "(INJECTED)") || !strings.Contains(trace.String(), "ledger.db") && !strings.Contains(trace.String(), call) {
 			t.Errorf("%s was not injected:\n%s", fault, &trace)
 		}
-		if code := s.cmd.ProcessState.ExitCode(); code != exit.Failed || !strings.Contains(s.stderr.String(), "stopping, start again to go on from what is on disk") {
+		if code := s.cmd.ProcessState.ExitCode(); code != cli.ExitFailed || !strings.Contains(s.stderr.String(), "stopping, start again to go on from what is on disk") {
 			t.Errorf("%s: exit code %d\n%s\n%s", fault, code, s.stderr, &trace)
 		}
 		s = h.serve(t)

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/eventstore/storetest"
 )
 
@@ -33,8 +33,8 @@ func TestPowerCutOfServer(t *testing.T) {
 		disk.Cut(how)
 		<-s.exited // it cannot write any more, and ends by itself
 		wait()
-		if code := s.cmd.ProcessState.ExitCode(); code != exit.Failed {
-			t.Errorf("exit code %d, want %d\n%s", code, exit.Failed, s.stderr)
+		if code := s.cmd.ProcessState.ExitCode(); code != cli.ExitFailed {
+			t.Errorf("exit code %d, want %d\n%s", code, cli.ExitFailed, s.stderr)
 		}
 		disk.Restore()
 		h.data = filepath.Join(disk.Dir, "data")
@@ -133,7 +133,7 @@ func initUnder(t *testing.T, d datadir.Dir, call, fault string) (failed, injecte
 	if err != nil && !errors.As(err, &ended) {
 		t.Fatal(err)
 	}
-	if code := cmd.ProcessState.ExitCode(); code != 0 && code != exit.Directory && strings.HasPrefix(fault, "error") {
+	if code := cmd.ProcessState.ExitCode(); code != 0 && code != cli.ExitDirectory && strings.HasPrefix(fault, "error") {
 		t.Errorf("%s %s: exit code %d: %s", call, fault, code, out)
 	}
 	calls, readErr := os.ReadFile(trace)

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore/bolt"
 )
@@ -124,7 +124,7 @@ func TestFlippedBits(t *testing.T) {
 				t.Fatal(err)
 			}
 			removeAll(t, d.Projections())
-			if out, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exit.Directory || !strings.Contains(out, position) {
+			if out, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != cli.ExitDirectory || !strings.Contains(out, position) {
 				t.Errorf("%s: a start that reads it: exit code %d: %s", what, code, out)
 			}
 			if err := os.WriteFile(d.Projections(), kept, 0o600); err != nil {
@@ -163,7 +163,7 @@ func (h *shop) damaged(t *testing.T, what, position, event string) {
 	a, err := s.send("GET", "/v1/payments/"+e.Stream+"/events", "")
 	if err != nil {
 		<-s.exited
-		if !strings.Contains(s.stderr.String(), position) || s.cmd.ProcessState.ExitCode() != exit.Directory {
+		if !strings.Contains(s.stderr.String(), position) || s.cmd.ProcessState.ExitCode() != cli.ExitDirectory {
 			t.Errorf("%s: the server ended: %s\n%s", what, s.cmd.ProcessState, s.stderr)
 		}
 		return
@@ -192,12 +192,12 @@ func TestUnusableLedgers(t *testing.T) {
 		}
 		// This server needs its own process: the bound of its shutdown holds until
 		// the process ends.
-		if said, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exit.Directory || !strings.Contains(said, d.Ledger()) {
+		if said, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != cli.ExitDirectory || !strings.Contains(said, d.Ledger()) {
 			t.Errorf("%s: serve: exit code %d, %q", what, code, said)
 		}
 		for _, args := range [][]string{{"events", "tail", "--data", h.data}, {"project", "list", "--data", h.data}} {
 			out, errs, code := command(args...)
-			if code != exit.Directory || out != "" || !strings.Contains(errs, d.Ledger()) {
+			if code != cli.ExitDirectory || out != "" || !strings.Contains(errs, d.Ledger()) {
 				t.Errorf("%s: %s: exit code %d, %q %q", what, args[0], code, out, errs)
 			}
 		}
@@ -212,7 +212,7 @@ func TestUnusableLedgers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if errs, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exit.InUse || !strings.Contains(errs, h.data) {
+	if errs, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != cli.ExitInUse || !strings.Contains(errs, h.data) {
 		t.Errorf("in use: exit code %d, %s", code, errs)
 	}
 	if err := held.Close(); err != nil {

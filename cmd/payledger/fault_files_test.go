@@ -12,8 +12,8 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore/boltfile"
 )
@@ -54,12 +54,12 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 			code, log := s.ends(t, what)
 			wait()
 			named := saved.FindStringSubmatch(log)
-			if code != exit.Directory || named == nil || named[2] != d.Ledger() {
+			if code != cli.ExitDirectory || named == nil || named[2] != d.Ledger() {
 				t.Fatalf("exit code %d\n%s", code, log)
 			}
 			if what == "removed" {
 				// A second start without the log is refused with the same instruction.
-				if _, errs, code := command(h.args()...); code != exit.Directory || !bytes.Contains([]byte(errs), []byte(named[1])) {
+				if _, errs, code := command(h.args()...); code != cli.ExitDirectory || !bytes.Contains([]byte(errs), []byte(named[1])) {
 					t.Errorf("a start without the log: %d %s", code, errs)
 				}
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
+	"payledger/cmd/payledger/cli/natslistentest"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/natslisten/natslistentest"
 	"payledger/notifier/bus/admission"
 	"payledger/notifier/bus/embedded"
 )

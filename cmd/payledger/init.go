@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 )
 
@@ -13,7 +14,7 @@ type initCmd struct {
 }
 
 // Validate refuses an empty name, as for the commands that use the directory.
-func (c initCmd) Validate() error { return console.Directory(c).Validate() }
+func (c initCmd) Validate() error { return admincmd.Directory(c).Validate() }
 
 // Help is shown by --help.
 func (initCmd) Help() string {
@@ -24,7 +25,7 @@ you can. The verifier key that is printed is public: give it to whoever checks t
 }
 
 // Run makes the directory.
-func (c initCmd) Run(a *console.App) error {
+func (c initCmd) Run(a *cli.App) error {
 	if err := datadir.Dir(c.Data).Initialise(); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 )
 
 // TestEveryLineOfTheLogIsJSON provokes log lines of Go's HTTP client and server, and
@@ -35,7 +35,7 @@ func TestEveryLineOfTheLogIsJSON(t *testing.T) {
 	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
 		t.Fatalf("the server does not ask for the body: %q, %v", line, err)
 	}
-	if code := s.stop(); code != exit.Failed || !strings.Contains(s.stderr.String(), "requests were cut off") {
+	if code := s.stop(); code != cli.ExitFailed || !strings.Contains(s.stderr.String(), "requests were cut off") {
 		t.Errorf("exit code %d", code)
 	}
 	for line := range strings.Lines(s.stderr.String()) {

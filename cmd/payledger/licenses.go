@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 )
 
 //go:generate go test -run TestLicensesAreThoseOfTheBinary . -update-licenses
@@ -50,7 +50,7 @@ notices. If you pass the binary on, pass these on with it.`
 }
 
 // Run prints them, each text once.
-func (licensesCmd) Run(a *console.App) error {
+func (licensesCmd) Run(a *cli.App) error {
 	var l licenseList
 	if err := json.Unmarshal(licensesJSON, &l); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/receive"
@@ -62,7 +62,7 @@ func (c listenCmd) options() receive.Options {
 const endListen = 5 * time.Second
 
 // Run receives until the process is asked to stop.
-func (c listenCmd) Run(a *console.App) (err error) {
+func (c listenCmd) Run(a *cli.App) (err error) {
 	o := c.options()
 	o.JSON, o.Stdout, o.Stderr = a.JSON, a.Stdout, a.Stderr
 	r, err := receive.New(o)

@@ -11,10 +11,9 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
@@ -31,7 +30,7 @@ type logCmd struct {
 
 // logKeyCmd prints the verifier key.
 type logKeyCmd struct {
-	console.Directory
+	admincmd.Directory
 	New bool `help:"Make a new key first, where log.key is lost or never was. No server may run on the directory."`
 }
 
@@ -46,7 +45,7 @@ made, and by whom, is recorded in the log before the key is written.`
 }
 
 // Run prints the key.
-func (c logKeyCmd) Run(a *console.App) error {
+func (c logKeyCmd) Run(a *cli.App) error {
 	d := datadir.Dir(c.Data)
 	if c.New {
 		actor, err := a.Actor()
@@ -71,7 +70,7 @@ func (c logKeyCmd) Run(a *console.App) error {
 }
 
 // logCheckpointCmd prints the newest checkpoint.
-type logCheckpointCmd struct{ console.Directory }
+type logCheckpointCmd struct{ admincmd.Directory }
 
 // Help is shown by --help.
 func (logCheckpointCmd) Help() string {
@@ -90,8 +89,8 @@ type signedCheckpoint struct {
 }
 
 // Run prints the checkpoint.
-func (c logCheckpointCmd) Run(a *console.App) error {
-	return c.Reading(a, func(m *adminclient.Client) error {
+func (c logCheckpointCmd) Run(a *cli.App) error {
+	return c.Reading(a, func(m *cli.Client) error {
 		resp, err := m.Send(a.Ctx, http.MethodGet, "/admin/log/checkpoint", nil)
 		if err != nil {
 			return err
@@ -135,10 +134,10 @@ give that to whoever verifies with --witness-key. The keys are those of C2SP cos
 }
 
 // Run makes the key.
-func (c logWitnessKeyCmd) Run(a *console.App) error {
+func (c logWitnessKeyCmd) Run(a *cli.App) error {
 	secret, err := translog.NewWitnessKey(rand.Reader, c.Name)
 	if err != nil {
-		return exit.Wrap(exit.Usage, err)
+		return cli.WithCode(cli.ExitUsage, err)
 	}
 	w, err := translog.ParseCosigner(secret)
 	if err != nil {
@@ -146,7 +145,7 @@ func (c logWitnessKeyCmd) Run(a *console.App) error {
 	}
 	f, err := os.OpenFile(c.Key, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return exit.With(exit.Usage, "--key: %w", err)
+		return cli.Errorf(cli.ExitUsage, "--key: %w", err)
 	}
 	if _, err := fmt.Fprintln(f, secret); err != nil {
 		return errors.Join(err, f.Close())
@@ -178,14 +177,14 @@ says why (exit code 7). Cosign only with a copy that the ledger's operator canno
 }
 
 // Run compares and signs.
-func (c logCosignCmd) Run(a *console.App) error {
+func (c logCosignCmd) Run(a *cli.App) error {
 	secret, err := os.ReadFile(c.Key)
 	if err != nil {
-		return exit.With(exit.Usage, "--key: %w", err)
+		return cli.Errorf(cli.ExitUsage, "--key: %w", err)
 	}
 	w, err := translog.ParseCosigner(string(secret))
 	if err != nil {
-		return exit.With(exit.Usage, "--key %s: %w", c.Key, err)
+		return cli.Errorf(cli.ExitUsage, "--key %s: %w", c.Key, err)
 	}
 	given, err := datadir.ReadTrustAnchors([]string{c.Checkpoint}, []string{c.VerifierKey})
 	if err != nil {
@@ -202,7 +201,7 @@ func (c logCosignCmd) Run(a *console.App) error {
 		if err := writeReport(a.Stderr, report); err != nil {
 			return err
 		}
-		return exit.With(exit.Verify, "%s was not cosigned: this copy of the log does not confirm it", c.Checkpoint)
+		return cli.Errorf(cli.ExitVerify, "%s was not cosigned: this copy of the log does not confirm it", c.Checkpoint)
 	}
 	cosigned, err := w.Cosign(given.Verifiers[0], given.Checkpoints[0].Signed)
 	if err != nil {

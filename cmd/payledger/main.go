@@ -23,19 +23,17 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/admincmd"
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/manual"
 	"payledger/cmd/payledger/service"
 	"payledger/eventstore"
 )
 
-// cli is the command tree. Every flag can also be set by an environment
+// commandLine is the command tree. Every flag can also be set by an environment
 // variable PAYLEDGER_<FLAG> or in the file named by --config, in this order
 // of precedence: flag, environment, file, default.
-type cli struct {
+type commandLine struct {
 	Config configFile `help:"Read flags from this JSON file: an object from flag names to values." placeholder:"FILE"`
 	JSON   bool       `help:"Print data as JSON: one object on one line, of a list one line for each row." name:"json"`
 
@@ -90,7 +88,7 @@ func main() {
 
 // run parses the arguments, runs the command and answers the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var c cli
+	var c commandLine
 	exited := -1
 	parser, err := kong.New(&c,
 		kong.Name("payledger"),
@@ -121,25 +119,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		defer stop()
 		defer context.AfterFunc(ctx, stop)()
 	}
-	app := &console.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON, As: cmp.Or(c.As, os.Getenv("SUDO_USER"))}
+	app := &cli.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON, As: cmp.Or(c.As, os.Getenv("SUDO_USER"))}
 	if _, err := app.Actor(); err != nil {
-		return report(stderr, exit.Wrap(exit.Usage, err))
+		return report(stderr, cli.WithCode(cli.ExitUsage, err))
 	}
 	err = parsed.Run(app)
-	if p, refused := errors.AsType[*adminclient.Problem](err); refused {
+	if p, refused := errors.AsType[*cli.Problem](err); refused {
 		p.Members = membersOf(parsed.Selected())
 	}
 	return report(stderr, err)
 }
 
 // membersOf names what can be given to a command as the ledger calls it.
-func membersOf(n *kong.Node) map[string]adminclient.Member {
-	all := make(map[string]adminclient.Member)
+func membersOf(n *kong.Node) map[string]cli.Member {
+	all := make(map[string]cli.Member)
 	for _, v := range n.Positional {
-		all[strings.ReplaceAll(v.Name, "-", "_")] = adminclient.Member{Name: strings.ToUpper(strings.ReplaceAll(v.Name, "-", "_")), Help: v.Help}
+		all[strings.ReplaceAll(v.Name, "-", "_")] = cli.Member{Name: strings.ToUpper(strings.ReplaceAll(v.Name, "-", "_")), Help: v.Help}
 	}
 	for _, f := range n.Flags {
-		all[strings.ReplaceAll(f.Name, "-", "_")] = adminclient.Member{Name: "--" + f.Name, Help: f.Help}
+		all[strings.ReplaceAll(f.Name, "-", "_")] = cli.Member{Name: "--" + f.Name, Help: f.Help}
 	}
 	return all
 }
@@ -156,9 +154,9 @@ damaged or not ours, 4 data directory in use, 5 refused by the ledger, 6 address
 func usageError(err error) error {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
-		return exit.With(exit.Usage, "%w\nRun \"%s --help\" for what it takes", err, parse.Context.Selected().FullPath())
+		return cli.Errorf(cli.ExitUsage, "%w\nRun \"%s --help\" for what it takes", err, parse.Context.Selected().FullPath())
 	}
-	return exit.With(exit.Usage, "%w\nRun \"payledger --help\" for the commands", err)
+	return cli.Errorf(cli.ExitUsage, "%w\nRun \"payledger --help\" for the commands", err)
 }
 
 // report prints an error and answers its exit code.
@@ -171,17 +169,17 @@ func report(stderr io.Writer, err error) int {
 		if errors.Is(err, syscall.ENOMEM) {
 			fmt.Fprintln(stderr, "No file is damaged. Files are mapped into 64 GiB of address space each, which takes no memory:\n"+
 				"lift the limit of the process's address space (ulimit -v, LimitAS= of systemd).")
-			return exit.Failed
+			return cli.ExitFailed
 		}
 		if errors.Is(err, fs.ErrPermission) {
 			fmt.Fprintf(stderr, "This process runs as user %d: run it as the user who owns the file, or give the file to this one (chown).\n", os.Geteuid())
 		}
 	}
-	if e, ok := errors.AsType[*exit.Error](err); ok {
+	if e, ok := errors.AsType[*cli.ExitError](err); ok {
 		return e.Code
 	}
 	if _, ok := errors.AsType[*eventstore.CorruptError](err); ok {
-		return exit.Directory
+		return cli.ExitDirectory
 	}
-	return exit.Failed
+	return cli.ExitFailed
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -257,7 +257,7 @@ func TestExternalNATS(t *testing.T) {
 		}
 	}
 
-	if out, code := payledger(t, "demo", "--listen", "127.0.0.1:0", "--nats-url", "nats://"+addr); code != exit.Directory {
+	if out, code := payledger(t, "demo", "--listen", "127.0.0.1:0", "--nats-url", "nats://"+addr); code != cli.ExitDirectory {
 		t.Errorf("a second log on the same server: exit code %d\n%s", code, out)
 	}
 }

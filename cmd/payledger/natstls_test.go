@@ -15,9 +15,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/cli/natslistentest"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/natslisten/natslistentest"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
 )
@@ -92,7 +92,7 @@ func TestNATSOverTLS(t *testing.T) {
 			{"--nats-listen", "127.0.0.1:0", "--nats-tls-cert", cert},
 			{"--nats-listen", "127.0.0.1:0", "--nats-tls-cert", cert, "--nats-tls-key", cert},
 		} {
-			if out, errs, code := command(append([]string{"demo", "--listen", "127.0.0.1:0"}, args...)...); code != exit.Usage || !strings.Contains(errs, "--nats-tls-cert") {
+			if out, errs, code := command(append([]string{"demo", "--listen", "127.0.0.1:0"}, args...)...); code != cli.ExitUsage || !strings.Contains(errs, "--nats-tls-cert") {
 				t.Errorf("%v: exit code %d, %s%s", args, code, out, errs)
 			}
 		}

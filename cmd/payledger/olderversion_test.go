@@ -16,8 +16,8 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 )
 
 // testdata/older/directory.tar.gz is what a version before left: a data
@@ -150,7 +150,7 @@ func TestOlderDeliveries(t *testing.T) {
 func refusedWith(t *testing.T, d datadir.Dir, texts ...string) {
 	t.Helper()
 	out, errs, code := command("project", "create", "New shop", "--data", string(d))
-	if code != exit.Directory || out != "" {
+	if code != cli.ExitDirectory || out != "" {
 		t.Errorf("exit code %d, %s", code, out)
 	}
 	for _, text := range texts {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 )
 
 // TestPausedRouteAtProvider: the operator pauses the only route while one customer
@@ -21,7 +21,7 @@ func TestPausedRouteAtProvider(t *testing.T) {
 	s.becomes(t, paymentPath(about), "awaiting_payment")
 	form := formToken.FindSubmatch(s.visit(t, http.MethodGet, s.BaseURL+about.page, nil).Body)
 
-	if out, code := payledger(t, "routes", "pause", "reel", "--data", s.data); code != exit.Refused || !strings.Contains(out, "Did you mean real?") {
+	if out, code := payledger(t, "routes", "pause", "reel", "--data", s.data); code != cli.ExitRefused || !strings.Contains(out, "Did you mean real?") {
 		t.Errorf("%d %s", code, out)
 	}
 	if out, code := payledger(t, "routes", "pause", "real", "--reason", "the bank asks for it", "--data", s.data); code != 0 {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 )
 
 // TestReadOnlyDirectory runs the commands that only read where nothing can be
@@ -43,7 +43,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 		} {
 			said, code := readOnly(t, d, command)
 			switch {
-			case want == "" && (code != exit.Directory || strings.Contains(said, "damaged")):
+			case want == "" && (code != cli.ExitDirectory || strings.Contains(said, "damaged")):
 				t.Errorf("%s, %s: exit code %d\n%s", views, command, code, said)
 			case want != "" && (code != 0 || !strings.Contains(said, want)):
 				t.Errorf("%s, %s: exit code %d\n%s", views, command, code, said)

@@ -12,9 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/count"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -41,14 +39,14 @@ directory for temporary files. Exit code 7: --check found a difference.`
 }
 
 // Run replays.
-func (c replayCmd) Run(a *console.App) error {
+func (c replayCmd) Run(a *cli.App) error {
 	path := cmp.Or(c.File, c.Data)
 	q, err := c.request()
 	if err != nil {
 		return err
 	}
 	if path == "" {
-		return exit.With(exit.Usage, "name what to replay: --data DIR or a copy of a ledger.db")
+		return cli.Errorf(cli.ExitUsage, "name what to replay: --data DIR or a copy of a ledger.db")
 	}
 	e, err := service.OpenEvidence(a.Ctx, path)
 	if err != nil {
@@ -85,12 +83,12 @@ func (c replayCmd) Run(a *console.App) error {
 func (c replayCmd) request() (q httpadmin.ReplayRequest, err error) {
 	q.Check = c.Check
 	if c.Check && (c.AsOf != "" || c.Payment != "") {
-		return q, exit.With(exit.Usage, "--check compares everything there is now: leave --as-of and --payment out")
+		return q, cli.Errorf(cli.ExitUsage, "--check compares everything there is now: leave --as-of and --payment out")
 	}
 	if c.Payment != "" {
 		id, ok := domain.ParseID(c.Payment)
 		if !ok {
-			return q, exit.With(exit.Usage, "--payment %q: want a payment's id, 26 characters in upper case", c.Payment)
+			return q, cli.Errorf(cli.ExitUsage, "--payment %q: want a payment's id, 26 characters in upper case", c.Payment)
 		}
 		q.Payment = &id
 	}
@@ -104,13 +102,13 @@ func (c replayCmd) request() (q httpadmin.ReplayRequest, err error) {
 	}
 	var at domain.Instant
 	if err := at.UnmarshalText([]byte(c.AsOf)); err != nil {
-		return q, exit.With(exit.Usage, "--as-of %q: want a position, or a time such as 2026-11-20T10:15:30Z", c.AsOf)
+		return q, cli.Errorf(cli.ExitUsage, "--as-of %q: want a position, or a time such as 2026-11-20T10:15:30Z", c.AsOf)
 	}
 	q.Time = &at
 	return q, nil
 }
 
-func printState(a *console.App, l httpadmin.Line, columns ...string) error {
+func printState(a *cli.App, l httpadmin.Line, columns ...string) error {
 	if a.JSON {
 		return printRaw(a, l)
 	}
@@ -120,7 +118,7 @@ func printState(a *console.App, l httpadmin.Line, columns ...string) error {
 
 // printRaw prints one line of JSON and keeps the bytes of a merchant's payload
 // as they were sent.
-func printRaw(a *console.App, v any) error {
+func printRaw(a *cli.App, v any) error {
 	b, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 	if err != nil {
 		return err
@@ -140,7 +138,7 @@ func projectState(p projects.Project) string {
 	if p.Disabled {
 		state = "disabled"
 	}
-	return fmt.Sprintf("%s, %s", state, count.Of(live, "live key"))
+	return fmt.Sprintf("%s, %s", state, cli.Count(live, "live key"))
 }
 
 func refundStates(p domain.Payment) string {
@@ -151,32 +149,32 @@ func refundStates(p domain.Payment) string {
 	return b.String()
 }
 
-func printComparison(a *console.App, c check.Comparison) error {
+func printComparison(a *cli.App, c check.Comparison) error {
 	if a.JSON {
 		if err := a.PrintJSON(c); err != nil {
 			return err
 		}
 	} else if c.Same() {
-		fmt.Fprintf(a.Stdout, "The projections at position %d are, byte for byte, what the log leads to: %s compared.\n", c.Position, count.Of(c.Keys, "key"))
+		fmt.Fprintf(a.Stdout, "The projections at position %d are, byte for byte, what the log leads to: %s compared.\n", c.Position, cli.Count(c.Keys, "key"))
 		if c.Position < c.Last {
-			fmt.Fprintf(a.Stdout, "The next start folds %s behind it.\n", count.Of(c.Last-c.Position, "event"))
+			fmt.Fprintf(a.Stdout, "The next start folds %s behind it.\n", cli.Count(c.Last-c.Position, "event"))
 		}
 	}
 	switch {
 	case c.Same():
 		return nil
 	case c.Missing:
-		return exit.With(exit.Directory, "there is no projections.db to compare; the next start builds it")
+		return cli.Errorf(cli.ExitDirectory, "there is no projections.db to compare; the next start builds it")
 	case c.Other:
-		return exit.With(exit.Directory, "projections.db is of another log or another version of the program; the next start rebuilds it")
+		return cli.Errorf(cli.ExitDirectory, "projections.db is of another log or another version of the program; the next start rebuilds it")
 	case c.Damage != "":
-		return exit.With(exit.Verify, "projections.db is damaged, delete it and the next start rebuilds it: %s", c.Damage)
+		return cli.Errorf(cli.ExitVerify, "projections.db is damaged, delete it and the next start rebuilds it: %s", c.Damage)
 	case c.Ahead():
-		return exit.With(exit.Verify, "the projections have seen position %d, the log ends at %d: its end is missing", c.Position, c.Last)
+		return cli.Errorf(cli.ExitVerify, "the projections have seen position %d, the log ends at %d: its end is missing", c.Position, c.Last)
 	}
 	err := errors.New("the projections differ from what the log leads to; delete projections.db and the next start rebuilds it")
 	for _, d := range c.Differences {
 		err = fmt.Errorf("%w\n  %s, key %s: %s", err, d.View, d.Key, d.What)
 	}
-	return exit.Wrap(exit.Verify, err)
+	return cli.WithCode(cli.ExitVerify, err)
 }

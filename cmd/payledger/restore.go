@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/restore"
 )
@@ -11,7 +12,7 @@ import (
 // restoreCmd puts a backup, or what was exported, in the place of a directory's
 // event log.
 type restoreCmd struct {
-	console.Directory
+	admincmd.Directory
 	File        string   `arg:"" help:"Backup, bundle or export in JSON Lines to restore."`
 	Keys        string   `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
 	Force       bool     `help:"Restore although the directory's log has events that FILE lacks, or is another log, or no checkpoint proves FILE. Replaced files are kept under another name."`
@@ -46,7 +47,7 @@ newest event of every payment once. Receivers ignore it if they have seen its se
 }
 
 // Run restores the file.
-func (c restoreCmd) Run(a *console.App) error {
+func (c restoreCmd) Run(a *cli.App) error {
 	actor, err := a.Actor()
 	if err != nil {
 		return err

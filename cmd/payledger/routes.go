@@ -9,8 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/admincmd"
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/httpapi/wire"
 	"payledger/notifier/connector"
@@ -72,21 +71,21 @@ type checkedFile struct {
 }
 
 // Run checks the file and prints what it says.
-func (c routesCheckCmd) Run(a *console.App) error {
+func (c routesCheckCmd) Run(a *cli.App) error {
 	source := routesfile.Source{File: c.File, Sandbox: c.Sandbox, Types: all.Types()}
 	l, err := source.Load(connector.Env{Now: time.Now, Log: zerolog.Nop()})
 	result := checkedFile{File: c.File, Problems: []routesfile.Problem{}, Warnings: append([]routesfile.Problem{}, l.Warnings...)}
 	if err != nil {
 		wrong, ok := err.(*routesfile.Error) //nolint:errorlint // Load wraps nothing
 		if !ok {
-			return exit.With(exit.Usage, "%w", err)
+			return cli.Errorf(cli.ExitUsage, "%w", err)
 		}
 		if result.Problems = wrong.Problems; a.JSON {
 			if err := a.PrintJSON(result); err != nil {
 				return err
 			}
 		}
-		return exit.With(exit.Usage, "%w", err)
+		return cli.Errorf(cli.ExitUsage, "%w", err)
 	}
 	result.NoRule = routesfile.Gaps(l.Table)
 	result.Routes = routesfile.List(l.Routes)
@@ -100,7 +99,7 @@ func (c routesCheckCmd) Run(a *console.App) error {
 }
 
 // print writes the routes and the gaps as tables.
-func (f checkedFile) print(a *console.App) error {
+func (f checkedFile) print(a *cli.App) error {
 	if err := admincmd.PrintRoutes(a, f.Routes); err != nil {
 		return err
 	}

@@ -7,9 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/natsurl"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/salvage"
 )
@@ -18,7 +16,7 @@ import (
 // copies.
 type salvageCmd struct {
 	Source []string `arg:"" optional:"" help:"Data directory, ledger.db or backup (damaged or not), bundle, export in JSON Lines, or nats/ directory; as many as there are."`
-	natsurl.Servers
+	cli.NATSURLFlags
 	Output      string   `help:"File for the new log; \"payledger restore\" takes it." short:"o" required:"" placeholder:"FILE"`
 	Checkpoint  []string `help:"Signed checkpoint to prove the log with; may be given more than once. Those of directories and bundles need not be named." placeholder:"FILE"`
 	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directories, or of the bundles." placeholder:"KEY|FILE" sep:"none"`
@@ -67,7 +65,7 @@ func (c salvageCmd) Validate() error {
 }
 
 // Run makes the log.
-func (c salvageCmd) Run(a *console.App) error {
+func (c salvageCmd) Run(a *cli.App) error {
 	defer process.RoomyHeap()() //nolint:errcheck // it answers none
 	external, err := c.External(zerolog.New(a.Stderr))
 	if err != nil {
@@ -92,14 +90,14 @@ func (c salvageCmd) Run(a *console.App) error {
 	case r.Whole:
 		return nil
 	case r.Found == 0:
-		return exit.With(exit.Directory, "nothing of a log can be read in these sources: %s", wrote)
+		return cli.Errorf(cli.ExitDirectory, "nothing of a log can be read in these sources: %s", wrote)
 	case r.Partial() && r.Written == "":
-		return exit.With(exit.Verify, "the log is not whole: %s. --partial writes what is there before position %d, and the rest into a file of its own; "+
+		return cli.Errorf(cli.ExitVerify, "the log is not whole: %s. --partial writes what is there before position %d, and the rest into a file of its own; "+
 			"--unproved takes what is called unproved or contradicted", wrote, r.Events+1)
 	case r.Partial():
-		return exit.With(exit.Verify, "the log is not whole: %s, up to position %d", wrote, r.Events)
+		return cli.Errorf(cli.ExitVerify, "the log is not whole: %s, up to position %d", wrote, r.Events)
 	case r.Written == "":
-		return exit.With(exit.Verify, "the log is not proved: %s. Give a checkpoint with --checkpoint, or take it as it is with --unproved", wrote)
+		return cli.Errorf(cli.ExitVerify, "the log is not proved: %s. Give a checkpoint with --checkpoint, or take it as it is with --unproved", wrote)
 	}
-	return exit.With(exit.Verify, "the log is not proved: %s all the same", wrote)
+	return cli.Errorf(cli.ExitVerify, "the log is not proved: %s all the same", wrote)
 }

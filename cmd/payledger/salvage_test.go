@@ -12,8 +12,8 @@ import (
 	"slices"
 	"testing"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/salvage"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
@@ -240,7 +240,7 @@ func TestSalvageBothDamaged(t *testing.T) {
 		}
 		switch {
 		case missing == 0 && code == 0 && r.Whole && int(r.Events) == len(events):
-		case missing > 0 && code == exit.Verify && int(r.Events)+int(r.RestEvents)+missing == len(events) && r.Written == file:
+		case missing > 0 && code == cli.ExitVerify && int(r.Events)+int(r.RestEvents)+missing == len(events) && r.Written == file:
 		default:
 			t.Errorf("exit code %d, %d missing: %+v", code, missing, r)
 		}

@@ -12,13 +12,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/natslisten"
-	"payledger/cmd/payledger/natsurl"
 	"payledger/cmd/payledger/process"
-	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
@@ -35,9 +32,9 @@ type serveFlags struct {
 	AdminListen string `help:"Address of /metrics and /debug/pprof; a bare :PORT is on loopback. Default: none." placeholder:"ADDR"`
 
 	nodeListen
-	natsurl.Servers
-	natsurl.Sync
-	natslisten.Flags
+	cli.NATSURLFlags
+	cli.NATSSyncFlags
+	cli.NATSListenFlags
 
 	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
 	Routes  string `help:"JSON file with the rules that choose a payment's route, and the routes' connectors; SIGHUP reads it again. See \"payledger routes --help\"." placeholder:"FILE"`
@@ -64,7 +61,7 @@ type serveFlags struct {
 
 // serveCmd runs the service.
 type serveCmd struct {
-	console.Directory
+	admincmd.Directory
 	serveFlags
 
 	UntilStdinEnds bool `help:"Stop when standard input ends, as it does with the process that started this one." hidden:""`
@@ -80,7 +77,7 @@ TLS of --listen is the task of a proxy in front; give the outside address with -
 }
 
 // Run serves until the process is asked to stop.
-func (c serveCmd) Run(a *console.App) error {
+func (c serveCmd) Run(a *cli.App) error {
 	reload, done := c.hangups()
 	defer done()
 	o, err := c.options(a, serveDefaults{domain.DefaultLimits(), 10, zerolog.InfoLevel})
@@ -113,7 +110,7 @@ type serveDefaults struct {
 }
 
 // options reads the shared flags.
-func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Options, error) {
+func (f serveFlags) options(a *cli.App, defaults serveDefaults) (service.Options, error) {
 	o := service.Options{
 		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
 		NATSListen: f.NATSListen, NodeListen: f.NodeListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
@@ -122,7 +119,7 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 	if f.WebhookRetrySchedule != "" {
 		var err error
 		if o.WebhookSchedule, err = webhook.ParseSchedule(f.WebhookRetrySchedule); err != nil {
-			return o, exit.With(exit.Usage, "--webhook-retry-schedule: %w", err)
+			return o, cli.Errorf(cli.ExitUsage, "--webhook-retry-schedule: %w", err)
 		}
 	}
 	for _, one := range []struct{ given, to *int }{
@@ -142,45 +139,45 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 			flag, unit = name, " seconds"
 		}
 		least, greatest := domain.LimitBounds(faults[0].Field)
-		return o, exit.With(exit.Usage, "--%s: want %d to %d%s", strings.ReplaceAll(flag, "_", "-"), least, greatest, unit)
+		return o, cli.Errorf(cli.ExitUsage, "--%s: want %d to %d%s", strings.ReplaceAll(flag, "_", "-"), least, greatest, unit)
 	}
 	if o.FailedAuthPerMinute < 0 || o.FailedAuthPerMinute > domain.MaxRate {
-		return o, exit.With(exit.Usage, "--rate-auth-failures: want 0 to %d", domain.MaxRate)
+		return o, cli.Errorf(cli.ExitUsage, "--rate-auth-failures: want 0 to %d", domain.MaxRate)
 	}
 	if u, err := url.Parse(o.PublicURL); o.PublicURL != "" &&
 		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
-		return o, exit.With(exit.Usage, "--public-url %q: want http:// or https://, a host and nothing but a path behind it", f.PublicURL)
+		return o, cli.Errorf(cli.ExitUsage, "--public-url %q: want http:// or https://, a host and nothing but a path behind it", f.PublicURL)
 	}
 	if why := edge.URLFault(o.PublicURL); why != "" {
-		return o, exit.With(exit.Usage, "--public-url: %s", why)
+		return o, cli.Errorf(cli.ExitUsage, "--public-url: %s", why)
 	}
 	if f.NATSURL != "" && f.NATSListen != "" {
-		return o, exit.With(exit.Usage, "--nats-listen opens the embedded NATS server, which --nats-url leaves out: give one of them")
+		return o, cli.Errorf(cli.ExitUsage, "--nats-listen opens the embedded NATS server, which --nats-url leaves out: give one of them")
 	}
 	level, known := map[string]zerolog.Level{
 		"": defaults.logLevel, "debug": zerolog.DebugLevel, "info": zerolog.InfoLevel,
 		"warn": zerolog.WarnLevel, "error": zerolog.ErrorLevel,
 	}[f.LogLevel]
 	if !known {
-		return o, exit.With(exit.Usage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
+		return o, cli.Errorf(cli.ExitUsage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
 	}
 	records := process.NewLogWriter(a.Stderr)
 	var out io.Writer = records
 	if f.LogFormat == "console" {
-		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.Stderr, TimeFormat: "15:04:05.000", NoColor: !progress.IsTerminal(a.Stderr)})
+		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.Stderr, TimeFormat: "15:04:05.000", NoColor: !cli.IsTerminal(a.Stderr)})
 	}
 	o.Log, o.FlushLog = zerolog.New(out).Level(level).With().Timestamp().Logger(), records.Flush
 	var err error
 	if o.NATSTLS, err = f.TLS(time.Now(), o.Log); err != nil {
 		return o, err
 	}
-	if o.NATS, err = f.ForNode(f.Sync, o.Log); err != nil {
+	if o.NATS, err = f.ForNode(f.NATSSyncFlags, o.Log); err != nil {
 		return o, err
 	}
 	o.Routes = routesfile.Source{File: f.Routes, Sandbox: f.Sandbox, Types: all.Types(), AllowPrivate: f.WebhookAllowPrivate}
 	// Before anything is started: the connectors are made again once there is NATS.
 	if _, err := o.Routes.Load(connector.Env{Now: time.Now, Log: o.Log}); err != nil {
-		return o, exit.With(exit.Usage, "--routes: %w", err)
+		return o, cli.Errorf(cli.ExitUsage, "--routes: %w", err)
 	}
 	return o, nil
 }

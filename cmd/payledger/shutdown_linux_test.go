@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -58,7 +58,7 @@ func TestShutdownWithFullLog(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the server does not end")
 	}
-	if code := s.cmd.ProcessState.ExitCode(); code != exit.Failed {
-		t.Errorf("exit code %d, want %d", code, exit.Failed)
+	if code := s.cmd.ProcessState.ExitCode(); code != cli.ExitFailed {
+		t.Errorf("exit code %d, want %d", code, cli.ExitFailed)
 	}
 }

@@ -10,13 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/count"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/export"
 	"payledger/cmd/payledger/process"
-	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/service"
 	"payledger/eventstore/audit"
 	httpadmin "payledger/httpapi/admin"
@@ -48,7 +45,7 @@ log; 3: it cannot be opened at all.`
 }
 
 // Run verifies.
-func (c verifyCmd) Run(a *console.App) error {
+func (c verifyCmd) Run(a *cli.App) error {
 	report, err := c.check(a)
 	if err != nil {
 		return err
@@ -57,10 +54,10 @@ func (c verifyCmd) Run(a *console.App) error {
 }
 
 // check reads the log that the flags name.
-func (c verifyCmd) check(a *console.App) (*audit.Report, error) {
+func (c verifyCmd) check(a *cli.App) (*audit.Report, error) {
 	path := cmp.Or(c.File, c.Data)
 	if path == "" {
-		return nil, exit.With(exit.Usage, "name what to verify: --data DIR, a copy of a ledger.db, or a bundle")
+		return nil, cli.Errorf(cli.ExitUsage, "name what to verify: --data DIR, a copy of a ledger.db, or a bundle")
 	}
 	// Collecting garbage less often saves a fifth of the CPU time.
 	defer process.RoomyHeap()() //nolint:errcheck // it answers none
@@ -130,26 +127,26 @@ func (c verifyCmd) request(d datadir.Dir) (q httpadmin.VerifyRequest, err error)
 		case err == nil:
 			q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: d.Checkpoint(), Note: string(b), Beside: true})
 		case !errors.Is(err, fs.ErrNotExist):
-			return q, exit.With(exit.Directory, "%w", err)
+			return q, cli.Errorf(cli.ExitDirectory, "%w", err)
 		}
 	}
 	if len(q.VerifierKeys) == 0 && len(q.Checkpoints) > 0 {
-		return q, exit.With(exit.Usage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
+		return q, cli.Errorf(cli.ExitUsage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
 	}
 	return q, nil
 }
 
 // bundle verifies an exported bundle.
-func (c verifyCmd) bundle(a *console.App, b *export.Bundle) (*audit.Report, error) {
+func (c verifyCmd) bundle(a *cli.App, b *export.Bundle) (*audit.Report, error) {
 	given, err := c.given()
 	if err != nil {
 		return nil, err
 	}
-	return b.Verify(a.Ctx, given, progress.New(a.Stderr, "Checking the log"))
+	return b.Verify(a.Ctx, given, cli.Progress(a.Stderr, "Checking the log"))
 }
 
 // printReport prints a report and answers the error behind its exit code.
-func printReport(a *console.App, r *audit.Report) error {
+func printReport(a *cli.App, r *audit.Report) error {
 	var err error
 	if a.JSON {
 		err = a.PrintJSON(r)
@@ -163,19 +160,19 @@ func printReport(a *console.App, r *audit.Report) error {
 	case r.OK():
 		return nil
 	case r.FirstBad != 0:
-		return exit.With(exit.Verify, "verification failed, the first bad position is %d", r.FirstBad)
+		return cli.Errorf(cli.ExitVerify, "verification failed, the first bad position is %d", r.FirstBad)
 	}
-	return exit.With(exit.Verify, "verification failed")
+	return cli.Errorf(cli.ExitVerify, "verification failed")
 }
 
 func writeReport(w io.Writer, r *audit.Report) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s up to position %d, %s, %s\n", count.Of(r.Events, "event"), r.Last, count.Of(r.Payments, "payment"), count.Of(r.Projects, "project"))
+	fmt.Fprintf(&out, "%s up to position %d, %s, %s\n", cli.Count(r.Events, "event"), r.Last, cli.Count(r.Payments, "payment"), cli.Count(r.Projects, "project"))
 	if r.Root != nil {
 		fmt.Fprintf(&out, "root hash     %s\n", r.Root)
 	}
 	for _, c := range r.Checkpoints {
-		fmt.Fprintf(&out, "checkpoint    %s: %s: %s\n", c.Name, count.Of(c.Size, "event"), words(c.Outcome))
+		fmt.Fprintf(&out, "checkpoint    %s: %s: %s\n", c.Name, cli.Count(c.Size, "event"), words(c.Outcome))
 		var vouching []string
 		for _, by := range c.Witnesses {
 			if by.At != nil {

@@ -14,8 +14,7 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
@@ -109,7 +108,7 @@ func verify(t *testing.T, want int, args ...string) audit.Report {
 	}
 	var r audit.Report
 	line, _, _ := strings.Cut(out, "\n")
-	if want == 0 || want == exit.Verify {
+	if want == 0 || want == cli.ExitVerify {
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -134,7 +133,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 	})
 	t.Run("an older state of the log", func(t *testing.T) {
 		t.Parallel()
-		r := verify(t, exit.Verify, append(e.kept(), e.older)...)
+		r := verify(t, cli.ExitVerify, append(e.kept(), e.older)...)
 		if r.Completeness.Outcome != audit.Failed || r.Integrity.Outcome != audit.OK || r.FirstBad != r.Last+1 || r.Findings[0].Kind != audit.Truncated {
 			t.Errorf("%+v", r)
 		}
@@ -147,11 +146,11 @@ func TestVerifyFindsTampering(t *testing.T) {
 		t.Parallel()
 		c := e.copied(t)
 		duplicate(t, c.ledger(), e.older)
-		r := verify(t, exit.Verify, "--data", c.dir)
+		r := verify(t, cli.ExitVerify, "--data", c.dir)
 		if r.Completeness.Outcome != audit.Failed || r.FirstBad != r.Last+1 {
 			t.Errorf("%+v", r)
 		}
-		if out, code := payledger(t, "replay", "--check", "--data", c.dir); code != exit.Verify || !strings.Contains(out, "its end is missing") {
+		if out, code := payledger(t, "replay", "--check", "--data", c.dir); code != cli.ExitVerify || !strings.Contains(out, "its end is missing") {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 	})
@@ -168,7 +167,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 				})
 			}
 			c.flip(t, at.Commit)
-			r := verify(t, exit.Verify, append(c.kept(), "--data", c.dir)...)
+			r := verify(t, cli.ExitVerify, append(c.kept(), "--data", c.dir)...)
 			if r.FirstBad != at.Position || r.Findings[0].Kind != audit.DamagedRecord || r.Found != 1 {
 				t.Errorf("live %t: want position %d: %+v", live, at.Position, r)
 			}
@@ -179,13 +178,13 @@ func TestVerifyFindsTampering(t *testing.T) {
 		c := e.copied(t)
 		at := c.created(t)
 		c.rewrite(t, at, "order-1042", "order-9999")
-		r := verify(t, exit.Verify, append(c.kept(), "--data", c.dir)...)
+		r := verify(t, cli.ExitVerify, append(c.kept(), "--data", c.dir)...)
 		if r.FirstBad != at.Position || r.Findings[0].Kind != audit.WrongRoot || r.Projections.Outcome != audit.Failed {
 			t.Errorf("want position %d: %+v", at.Position, r)
 		}
 		// Without projections the checkpoint shows that there is damage, but not
 		// where. Without both nothing shows it.
-		if r := verify(t, exit.Verify, append(c.kept(), c.ledger())...); r.Findings[0].Kind != audit.WrongRoot || r.Findings[0].Through != e.last {
+		if r := verify(t, cli.ExitVerify, append(c.kept(), c.ledger())...); r.Findings[0].Kind != audit.WrongRoot || r.Findings[0].Through != e.last {
 			t.Errorf("%+v", r)
 		}
 		verify(t, 0, c.ledger())
@@ -196,12 +195,12 @@ func TestVerifyFindsTampering(t *testing.T) {
 		if err := os.Truncate(c.ledger(), 5*int64(os.Getpagesize())); err != nil {
 			t.Fatal(err)
 		}
-		verify(t, exit.Directory, "--data", c.dir)
+		verify(t, cli.ExitDirectory, "--data", c.dir)
 	})
 	t.Run("a checkpoint of another log", func(t *testing.T) {
 		t.Parallel()
 		other := newEvidenceDir(t)
-		r := verify(t, exit.Verify, append(other.kept(), "--data", e.dir)...)
+		r := verify(t, cli.ExitVerify, append(other.kept(), "--data", e.dir)...)
 		if r.Findings[0].Kind != audit.BadCheckpoint {
 			t.Errorf("%+v", r)
 		}
@@ -233,11 +232,11 @@ func TestVerifyFindsTamperedProjections(t *testing.T) {
 			t.Parallel()
 			c := e.copied(t)
 			spoil(t, c)
-			r := verify(t, exit.Verify, append(c.kept(), "--data", c.dir)...)
+			r := verify(t, cli.ExitVerify, append(c.kept(), "--data", c.dir)...)
 			if r.Projections.Outcome != audit.Failed || r.Integrity.Outcome != audit.OK || r.Completeness.Outcome != audit.OK {
 				t.Errorf("%+v", r)
 			}
-			if out, code := payledger(t, "replay", "--check", "--data", c.dir); code != exit.Verify || !strings.Contains(out, "delete") {
+			if out, code := payledger(t, "replay", "--check", "--data", c.dir); code != cli.ExitVerify || !strings.Contains(out, "delete") {
 				t.Errorf("exit code %d: %s", code, out)
 			}
 		})
@@ -368,11 +367,11 @@ func TestReportThatCannotBeWritten(t *testing.T) {
 	defer full.Close()
 	bad := audit.Report{Integrity: audit.Verdict{Outcome: audit.Failed}}
 	for _, asJSON := range []bool{false, true} {
-		a := &console.App{Stdout: full, JSON: asJSON}
-		if code := report(io.Discard, printReport(a, &audit.Report{})); code != exit.Failed {
+		a := &cli.App{Stdout: full, JSON: asJSON}
+		if code := report(io.Discard, printReport(a, &audit.Report{})); code != cli.ExitFailed {
 			t.Errorf("json %v: exit code %d", asJSON, code)
 		}
-		if code := report(io.Discard, printReport(a, &bad)); code != exit.Verify {
+		if code := report(io.Discard, printReport(a, &bad)); code != cli.ExitVerify {
 			t.Errorf("json %v, a bad log: exit code %d", asJSON, code)
 		}
 	}

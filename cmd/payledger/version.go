@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/process"
 )
 
@@ -12,7 +12,7 @@ import (
 type versionCmd struct{}
 
 // Run prints the version.
-func (versionCmd) Run(a *console.App) error {
+func (versionCmd) Run(a *cli.App) error {
 	version, revision := process.BuiltFrom()
 	return a.Print(map[string]string{"version": version, "revision": revision, "go": runtime.Version()}, "%s\n", versionLine())
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 )
 
 // Audit lists who did what.
@@ -30,8 +29,8 @@ The log proves each line as it does every event: "payledger verify". With --json
 }
 
 // Run prints the acts.
-func (c Audit) Run(a *console.App) error {
-	return asking(a, c, "GET /admin/acts", func(m *adminclient.Client, r request) error {
+func (c Audit) Run(a *cli.App) error {
+	return asking(a, c, "GET /admin/acts", func(m *cli.Client, r request) error {
 		var rows [][]string
 		names := make(map[string]*string) // of the keys so far, by their ids
 		_, err := r.eachLine(a, m, func(position uint64, e eventText) error {

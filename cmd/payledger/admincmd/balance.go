@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/httpapi/wire"
 )
 
@@ -54,7 +53,7 @@ func (c Balance) Validate() error {
 }
 
 // Run prints balances or postings.
-func (c Balance) Run(a *console.App) error {
+func (c Balance) Run(a *cli.App) error {
 	switch {
 	case c.Statement:
 		return c.postings(a, "GET /admin/balance/statement", "No postings.")
@@ -83,12 +82,12 @@ func (c Balance) Run(a *console.App) error {
 }
 
 // postings prints a list row by row, so that its length does not matter.
-func (c Balance) postings(a *console.App, line, none string) error {
+func (c Balance) postings(a *cli.App, line, none string) error {
 	all := struct {
 		Balance
 		Whole
 	}{Balance: c}
-	return asking(a, all, line, func(m *adminclient.Client, r request) error {
+	return asking(a, all, line, func(m *cli.Client, r request) error {
 		some := false
 		err := each(a, m, r, func(p wire.LateFunds) (err error) { // a posting, or more than that
 			some = true

@@ -8,8 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 )
 
 // Events groups the commands that read the log.
@@ -32,8 +31,8 @@ they are stored.`
 }
 
 // Run prints the events.
-func (c eventsTailCmd) Run(a *console.App) error {
-	return asking(a, c, "GET /admin/events", func(m *adminclient.Client, r request) error {
+func (c eventsTailCmd) Run(a *cli.App) error {
+	return asking(a, c, "GET /admin/events", func(m *cli.Client, r request) error {
 		if c.Follow && !m.Live {
 			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow out", c.Data)
 		}
@@ -68,7 +67,7 @@ type eventText struct {
 
 // eachLine prints the events that the server streams as they are with --json, or else
 // calls fn for them. last is the position of the last one, 0 if there was none.
-func (r request) eachLine(a *console.App, m *adminclient.Client, fn func(position uint64, e eventText) error) (last uint64, err error) {
+func (r request) eachLine(a *cli.App, m *cli.Client, fn func(position uint64, e eventText) error) (last uint64, err error) {
 	resp, err := m.Send(a.Ctx, r.method, r.url(), nil)
 	if err != nil {
 		return 0, err

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/httpapi/wire"
 )
 
@@ -38,7 +38,7 @@ clients over, revoke the old one.`
 }
 
 // Run issues the key.
-func (c keyCreate) Run(a *console.App) error {
+func (c keyCreate) Run(a *cli.App) error {
 	key := issuedKey{ProjectID: c.ProjectID}
 	return ask(a, c, "POST /admin/projects/{project_id}/keys", &key, func() error {
 		return a.Print(key, "Key      %s\nAPI key  %s  (shown this once)\n", key.KeyID, key.APIKey)
@@ -51,7 +51,7 @@ type keyList struct {
 }
 
 // Run lists the keys.
-func (c keyList) Run(a *console.App) error {
+func (c keyList) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/projects/{project_id}/keys", "No keys.", "KEY, NAME, STATE, SCOPES", func(k wire.Key) []any {
 		state := "live"
 		if k.Revoked {
@@ -69,7 +69,7 @@ type keyRename struct {
 }
 
 // Run renames the key.
-func (c keyRename) Run(a *console.App) error {
+func (c keyRename) Run(a *cli.App) error {
 	return show(a, c, "PATCH /admin/projects/{project_id}/keys/{key_id}", func(k wire.Key) error {
 		if k.Name == "" {
 			return a.Print(k, "Key %s has no name now.\n", k.KeyID)
@@ -85,7 +85,7 @@ type keyRevoke struct {
 }
 
 // Run revokes the key.
-func (c keyRevoke) Run(a *console.App) error {
+func (c keyRevoke) Run(a *cli.App) error {
 	return do(a, c, "DELETE /admin/projects/{project_id}/keys/{key_id}",
 		map[string]any{"key_id": c.KeyID, "revoked": true}, "Key %s is revoked.\n", c.KeyID)
 }

@@ -3,7 +3,7 @@ package admincmd
 import (
 	"fmt"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain/installation"
 )
 
@@ -48,7 +48,7 @@ consumer over at once.`
 }
 
 // Run makes the consumer.
-func (c consumerCreateCmd) Run(a *console.App) error {
+func (c consumerCreateCmd) Run(a *cli.App) error {
 	return show(a, c, "POST /admin/nats/consumers", func(made installation.NewNATSConsumer) error {
 		err := a.PrintRows([][2]string{
 			{"Consumer", made.Name},
@@ -83,7 +83,7 @@ not, up to the end of the log; it is known while a server runs.`
 }
 
 // Run lists the consumers.
-func (c consumerListCmd) Run(a *console.App) error {
+func (c consumerListCmd) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/nats/consumers", "No consumers.", "NAME, READS, POSITION, WAITING", func(one installation.NATSConsumer) []any {
 		return []any{one.Name, paymentsOf(one.ProjectID), one.Position, one.Waiting}
 	})
@@ -102,7 +102,7 @@ reading meanwhile has to ask for its next events again; its connection stays.`
 }
 
 // Run resets the consumer.
-func (c consumerResetCmd) Run(a *console.App) error {
+func (c consumerResetCmd) Run(a *cli.App) error {
 	return do(a, c, "POST /admin/nats/consumers/{name}/reset",
 		map[string]any{"name": c.Name, "position": c.To}, "Consumer %s goes on behind position %d.\n", c.Name, c.To)
 }
@@ -119,7 +119,7 @@ and its position is forgotten.`
 }
 
 // Run removes the consumer.
-func (c consumerRemoveCmd) Run(a *console.App) error {
+func (c consumerRemoveCmd) Run(a *cli.App) error {
 	return do(a, c, "DELETE /admin/nats/consumers/{name}",
 		map[string]any{"name": c.Name, "removed": true}, "Consumer %s is removed.\n", c.Name)
 }

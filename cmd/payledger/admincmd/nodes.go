@@ -10,16 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/httpapi/wire"
 	"payledger/notifier/health"
 )
 
 // ClusterStatus shows the nodes.
-type ClusterStatus struct{ console.Directory }
+type ClusterStatus struct{ Directory }
 
 // Help is shown by --help.
 func (ClusterStatus) Help() string {
@@ -37,7 +35,7 @@ Exit code 0: all nodes take part; 1: not all do, or no server answers.`
 }
 
 // runningNode is the server that runs on a node's directory.
-func runningNode(a *console.App, c console.Directory) (*adminclient.Client, error) {
+func runningNode(a *cli.App, c Directory) (*cli.Client, error) {
 	d := datadir.Dir(c.Data)
 	m, err := c.Running(a)
 	switch {
@@ -54,13 +52,13 @@ func runningNode(a *console.App, c console.Directory) (*adminclient.Client, erro
 // notBegun says why a directory is in no cluster.
 func notBegun(d datadir.Dir) error {
 	if datadir.Exists(d.NextCluster()) {
-		return exit.With(exit.Directory, "%s is prepared for a cluster and alone as yet: \"payledger cluster begin\" begins it", d)
+		return cli.Errorf(cli.ExitDirectory, "%s is prepared for a cluster and alone as yet: \"payledger cluster begin\" begins it", d)
 	}
-	return exit.With(exit.Directory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
+	return cli.Errorf(cli.ExitDirectory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
 }
 
 // nodesOf asks a server for the nodes.
-func nodesOf(ctx context.Context, m *adminclient.Client, method, path string) ([]wire.Node, error) {
+func nodesOf(ctx context.Context, m *cli.Client, method, path string) ([]wire.Node, error) {
 	var all struct {
 		Data []wire.Node `json:"data"`
 	}
@@ -69,7 +67,7 @@ func nodesOf(ctx context.Context, m *adminclient.Client, method, path string) ([
 }
 
 // Run shows the nodes.
-func (c ClusterStatus) Run(a *console.App) error {
+func (c ClusterStatus) Run(a *cli.App) error {
 	m, err := runningNode(a, c.Directory)
 	if err != nil {
 		return err
@@ -87,7 +85,7 @@ func (c ClusterStatus) Run(a *console.App) error {
 		if len(n.Extra) > 0 && !a.JSON {
 			fmt.Fprintf(a.Stdout, "\nNode %s alone has, and the log of the cluster has not:\n", n.Node)
 			for _, event := range n.Extra {
-				fmt.Fprintf(a.Stdout, "  %s\n", console.Visible(event))
+				fmt.Fprintf(a.Stdout, "  %s\n", cli.Visible(event))
 			}
 		}
 		if len(n.CannotRead) > 0 && !a.JSON {
@@ -117,7 +115,7 @@ func nodeRows(all []wire.Node) (rows [][]string) {
 }
 
 // ClusterBegin lets a prepared cluster begin.
-type ClusterBegin struct{ console.Directory }
+type ClusterBegin struct{ Directory }
 
 // Help is shown by --help.
 func (ClusterBegin) Help() string {
@@ -132,14 +130,14 @@ two nodes have it.`
 }
 
 // Run lets the cluster begin.
-func (c ClusterBegin) Run(a *console.App) error {
+func (c ClusterBegin) Run(a *cli.App) error {
 	d := datadir.Dir(c.Data)
 	m, err := c.Running(a)
 	switch {
 	case err != nil:
 		return err
 	case d.Clustered():
-		return exit.With(exit.Directory, "%s is a node of a cluster already", d)
+		return cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster already", d)
 	case !datadir.Exists(d.NextCluster()):
 		return notBegun(d)
 	case m == nil:
@@ -161,7 +159,7 @@ func (c ClusterBegin) Run(a *console.App) error {
 
 // awaitSequencer waits until the cluster has a sequencer, and the node that is asked takes
 // part. late says why it may take no longer.
-func awaitSequencer(a *console.App, m *adminclient.Client, done string, late func() error) error {
+func awaitSequencer(a *cli.App, m *cli.Client, done string, late func() error) error {
 	ctx, cancel := context.WithTimeout(a.Ctx, beginTime)
 	defer cancel()
 	for {
@@ -193,7 +191,7 @@ const (
 // ClusterPromote hands over.
 type ClusterPromote struct {
 	Node string `arg:"" help:"Name of the node that is to be the sequencer."`
-	console.Directory
+	Directory
 }
 
 // Help is shown by --help.
@@ -208,7 +206,7 @@ changes.`
 }
 
 // Run hands over.
-func (c ClusterPromote) Run(a *console.App) error {
+func (c ClusterPromote) Run(a *cli.App) error {
 	m, err := runningNode(a, c.Directory)
 	if err != nil {
 		return err
@@ -227,7 +225,7 @@ func (c ClusterPromote) Run(a *console.App) error {
 		}
 	}
 	if !known {
-		return exit.With(exit.Usage, "%q is none of the nodes:%s", c.Node, names)
+		return cli.Errorf(cli.ExitUsage, "%q is none of the nodes:%s", c.Node, names)
 	}
 	result := map[string]any{"node": c.Node, "was": was}
 	if was == c.Node {
@@ -248,7 +246,7 @@ func (c ClusterPromote) Run(a *console.App) error {
 const keysTime = 5 * time.Second
 
 // ClusterWitnesses prints the nodes' public keys.
-type ClusterWitnesses struct{ console.Directory }
+type ClusterWitnesses struct{ Directory }
 
 // Help is shown by --help.
 func (ClusterWitnesses) Help() string {
@@ -260,7 +258,7 @@ Exit code 1: the key of a node that does not answer is not known here, or no ser
 }
 
 // Run prints the keys, one on each line.
-func (c ClusterWitnesses) Run(a *console.App) error {
+func (c ClusterWitnesses) Run(a *cli.App) error {
 	m, err := runningNode(a, c.Directory)
 	if err != nil {
 		return err
@@ -293,11 +291,45 @@ func (c ClusterWitnesses) Run(a *console.App) error {
 }
 
 // EndCluster ends the cluster, so that the node of the directory goes on alone.
-func EndCluster(a *console.App, c console.Directory) error {
+func EndCluster(a *cli.App, c Directory) error {
 	m, err := runningNode(a, c)
 	if err != nil {
 		return err
 	}
 	_, err = nodesOf(a.Ctx, m, http.MethodPost, "/admin/cluster/end")
 	return err
+}
+
+// ClusterRebase makes LOG anew.
+type ClusterRebase struct{ Directory }
+
+// Help is shown by --help.
+func (ClusterRebase) Help() string {
+	return `For a cluster whose nodes all wait, because the common write-ahead log is lost: nats-cluster/
+was removed on all three machines, or on NATS servers of your own the stream LOG. Every payment
+that was answered is in the nodes' own logs. While all three nodes are served, give the command
+on any of them. The new log begins behind what the node has that has come farthest; the others get
+from it what they lack, and all of them go on.
+
+Refused, with nothing changed, while the servers have a LOG, in the first ten seconds in which they
+say that they have none, while a node does not answer, and where the nodes' logs differ.
+
+A node that is lost for good, or whose log is wrong, is made anew before that, on the
+first node, while nobody is served:
+  payledger cluster invite NODE --data DIR
+with "payledger cluster join" in an empty directory. What only that node had is lost.`
+}
+
+// Run makes it, and waits until the cluster goes on.
+func (c ClusterRebase) Run(a *cli.App) error {
+	m, err := runningNode(a, c.Directory)
+	if err != nil {
+		return err
+	}
+	if err := m.Call(a.Ctx, http.MethodPost, "/admin/cluster/rebase", nil, nil); err != nil {
+		return err
+	}
+	return awaitSequencer(a, m, "the common write-ahead log was made anew", func() error {
+		return errors.New("the common write-ahead log was made anew and the nodes are not ready yet: see \"payledger cluster status\"")
+	})
 }

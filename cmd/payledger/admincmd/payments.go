@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
@@ -31,12 +30,12 @@ type paymentsList struct {
 	Paged
 }
 
-func (c paymentsList) open(a *console.App, fn func(*adminclient.Client) error) error {
+func (c paymentsList) open(a *cli.App, fn func(*cli.Client) error) error {
 	return c.Reading(a, fn)
 }
 
 // Run lists the payments.
-func (c paymentsList) Run(a *console.App) error {
+func (c paymentsList) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/projects/{project}/payments", "No payments.",
 		"PAYMENT, CREATED, STATUS, AMOUNT, CURRENCY, DESCRIPTION", func(p domain.PaymentObject) []any {
 			return []any{p.ID, p.CreatedAt, p.Status, p.Amount, p.Currency, orNothing(p.Description)}
@@ -57,11 +56,11 @@ func (paymentsGet) Help() string {
 }
 
 // Run shows the payment.
-func (c paymentsGet) Run(a *console.App) error {
+func (c paymentsGet) Run(a *cli.App) error {
 	return showPayment(a, c, "GET /admin/payments/{payment_id}")
 }
 
-func showPayment(a *console.App, c command, line string) error {
+func showPayment(a *cli.App, c command, line string) error {
 	return show(a, c, line, func(p wire.OperatorsPayment) error {
 		sum := func(amount domain.Amount, currency domain.Currency) string {
 			return amount.String() + " " + string(currency)
@@ -118,7 +117,7 @@ compared exactly.`
 }
 
 // Run finds the payments.
-func (c paymentsFind) Run(a *console.App) error {
+func (c paymentsFind) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/payments", "No payment has this reference.",
 		"PAYMENT, PROJECT, ROUTE, STATUS, AMOUNT, CURRENCY", func(p wire.OperatorsPayment) []any {
 			return []any{p.Payment.ID, p.ProjectID, orNothing(p.Route), p.Payment.Status, p.Payment.Amount, p.Payment.Currency}
@@ -138,7 +137,7 @@ directory.`
 }
 
 // Run asks and shows the payment.
-func (c paymentsAsk) Run(a *console.App) error {
+func (c paymentsAsk) Run(a *cli.App) error {
 	return showPayment(a, c, "POST /admin/payments/{payment_id}/ask")
 }
 
@@ -158,7 +157,7 @@ now, "payments ask PAYMENT_ID".`
 }
 
 // Run lists what is open.
-func (c paymentsOpen) Run(a *console.App) error {
+func (c paymentsOpen) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/payments/open", "Nothing is open at a provider.",
 		"PAYMENT, ROUTE, KIND, WHAT, SINCE, TRIES, NEXT TRY, LAST ERROR", func(w wire.OpenWork) []any {
 			return []any{w.PaymentID, w.Route, w.Kind, w.ID, w.Since, w.Tries, w.NextTry, w.LastError}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
@@ -79,7 +79,7 @@ is kept. Clients send it as "Authorization: Bearer PROJECT_ID:API_KEY".`
 }
 
 // Run registers the project and issues a key with every scope.
-func (c projectCreate) Run(a *console.App) error {
+func (c projectCreate) Run(a *cli.App) error {
 	var key issuedKey
 	return ask(a, c, "POST /admin/projects", &key, func() error {
 		return a.Print(key, "Project  %s\nAPI key  %s  (shown this once)\n", key.ProjectID, key.APIKey)
@@ -89,7 +89,7 @@ func (c projectCreate) Run(a *console.App) error {
 type projectList struct{ Reads }
 
 // Run lists the projects.
-func (c projectList) Run(a *console.App) error {
+func (c projectList) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/projects", "No projects: register one with \"payledger project create NAME\".",
 		"PROJECT, STATE, CURRENCIES, MAX AMOUNT, LIFETIME, OWN LIMITS, NAME", func(p wire.Project) []any {
 			s := p.Settings
@@ -127,7 +127,7 @@ While no server runs, only the project's own are known.`
 }
 
 // Run shows the project.
-func (c projectGet) Run(a *console.App) error {
+func (c projectGet) Run(a *cli.App) error {
 	return show(a, c, "GET /admin/projects/{project_id}", func(p wire.Project) error {
 		s := p.Settings
 		rows := [][2]string{
@@ -174,7 +174,7 @@ sessions that have begun. Failed authentications have no project: --rate-auth-fa
 }
 
 // Run changes what was named and leaves the rest.
-func (c projectChange) Run(a *console.App) error {
+func (c projectChange) Run(a *cli.App) error {
 	return showProject(a, c, "POST /admin/projects/{project_id}", "changed")
 }
 
@@ -190,7 +190,7 @@ revoke the key.`
 }
 
 // Run ends the sessions.
-func (c projectSignOut) Run(a *console.App) error {
+func (c projectSignOut) Run(a *cli.App) error {
 	return showProject(a, c, "POST /admin/projects/{project_id}/sign-out", "signed out")
 }
 
@@ -200,11 +200,11 @@ type projectDisable struct {
 }
 
 // Run disables the project.
-func (c projectDisable) Run(a *console.App) error {
+func (c projectDisable) Run(a *cli.App) error {
 	return showProject(a, c, "POST /admin/projects/{project_id}/disable", "disabled")
 }
 
-func showProject(a *console.App, c command, line, what string) error {
+func showProject(a *cli.App, c command, line, what string) error {
 	return show(a, c, line, func(p wire.Project) error {
 		return a.Print(p, "Project %s (%s) is %s.\n", p.ProjectID, p.Name, what)
 	})

@@ -12,9 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/service"
 	"payledger/httpapi/wire"
 )
@@ -22,29 +20,29 @@ import (
 // command is a command that makes one request of the admin interface. Its flags and
 // arguments are the members of the request, as their json tags name them.
 type command interface {
-	open(a *console.App, fn func(*adminclient.Client) error) error
+	open(a *cli.App, fn func(*cli.Client) error) error
 }
 
 // Anyway is for commands that ask the server that runs on a directory, or else open the
 // directory.
-type Anyway struct{ console.Directory }
+type Anyway struct{ Directory }
 
-func (c Anyway) open(a *console.App, fn func(*adminclient.Client) error) error {
+func (c Anyway) open(a *cli.App, fn func(*cli.Client) error) error {
 	return c.Holding(a, service.CoreOptions{}, fn)
 }
 
 // Reads is Anyway, for what only reads: it works on a directory that cannot be written to.
-type Reads struct{ console.Directory }
+type Reads struct{ Directory }
 
-func (c Reads) open(a *console.App, fn func(*adminclient.Client) error) error {
+func (c Reads) open(a *cli.App, fn func(*cli.Client) error) error {
 	return c.Reading(a, fn)
 }
 
 // Served is for commands that need a running server.
-type Served struct{ console.Directory }
+type Served struct{ Directory }
 
-func (c Served) open(a *console.App, fn func(*adminclient.Client) error) error {
-	return Anyway(c).open(a, func(m *adminclient.Client) error {
+func (c Served) open(a *cli.App, fn func(*cli.Client) error) error {
+	return Anyway(c).open(a, func(m *cli.Client) error {
 		if !m.Live {
 			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
 		}
@@ -58,7 +56,7 @@ type OfProject struct {
 	Project string `help:"Project. Default: the only one there is." placeholder:"PROJECT_ID" json:"-"`
 }
 
-func (c OfProject) projectID(ctx context.Context, m *adminclient.Client) (string, error) {
+func (c OfProject) projectID(ctx context.Context, m *cli.Client) (string, error) {
 	if c.Project != "" {
 		return c.Project, nil
 	}
@@ -68,11 +66,11 @@ func (c OfProject) projectID(ctx context.Context, m *adminclient.Client) (string
 	}
 	switch len(list.Data) {
 	case 0:
-		return "", exit.With(exit.Refused, "there is no project yet: register one with \"payledger project create NAME --data %s\"", c.Data)
+		return "", cli.Errorf(cli.ExitRefused, "there is no project yet: register one with \"payledger project create NAME --data %s\"", c.Data)
 	case 1:
 		return list.Data[0].ProjectID, nil
 	}
-	return "", exit.With(exit.Usage, "--project is missing, and there are %d projects: name one of those that \"payledger project list --data %s\" shows",
+	return "", cli.Errorf(cli.ExitUsage, "--project is missing, and there are %d projects: name one of those that \"payledger project list --data %s\" shows",
 		len(list.Data), c.Data)
 }
 
@@ -104,15 +102,15 @@ type request struct {
 // asking calls fn with the request of a command. line is its method and path, such as
 // "POST /admin/routes/{route}/pause"; what the path names stands there, the other members
 // are the query of a GET and the body of a POST or PATCH.
-func asking(a *console.App, c command, line string, fn func(*adminclient.Client, request) error) error {
-	return c.open(a, func(m *adminclient.Client) error {
+func asking(a *cli.App, c command, line string, fn func(*cli.Client, request) error) error {
+	return c.open(a, func(m *cli.Client) error {
 		text, err := json.Marshal(c)
 		var members map[string]jsontext.Value
 		if err == nil {
 			err = json.Unmarshal(text, &members)
 		}
 		if of, ok := c.(interface {
-			projectID(context.Context, *adminclient.Client) (string, error)
+			projectID(context.Context, *cli.Client) (string, error)
 		}); ok && err == nil {
 			var id string
 			id, err = of.projectID(a.Ctx, m)
@@ -147,7 +145,7 @@ func asking(a *console.App, c command, line string, fn func(*adminclient.Client,
 }
 
 // send makes the request and decodes the answer into out, which may be nil.
-func (r request) send(ctx context.Context, m *adminclient.Client, out any) error {
+func (r request) send(ctx context.Context, m *cli.Client, out any) error {
 	var body any
 	if r.body != nil {
 		body = r.body
@@ -163,8 +161,8 @@ func (r request) url() string {
 }
 
 // ask makes the request, decodes the answer into out, which may be nil, and then prints.
-func ask(a *console.App, c command, line string, out any, then func() error) error {
-	return asking(a, c, line, func(m *adminclient.Client, r request) error {
+func ask(a *cli.App, c command, line string, out any, then func() error) error {
+	return asking(a, c, line, func(m *cli.Client, r request) error {
 		if err := r.send(a.Ctx, m, out); err != nil {
 			return err
 		}
@@ -173,18 +171,18 @@ func ask(a *console.App, c command, line string, out any, then func() error) err
 }
 
 // do makes the request and prints what it has done.
-func do(a *console.App, c command, line string, done any, text string, args ...any) error {
+func do(a *cli.App, c command, line string, done any, text string, args ...any) error {
 	return ask(a, c, line, nil, func() error { return a.Print(done, text, args...) })
 }
 
 // show makes the request and prints the answer: as it is with --json, or else as text.
-func show[T any](a *console.App, c command, line string, text func(T) error) error {
+func show[T any](a *cli.App, c command, line string, text func(T) error) error {
 	var raw jsontext.Value
 	return ask(a, c, line, &raw, func() error { return printed(a, raw, text) })
 }
 
 // printed prints an answer as it is with --json, or else as text.
-func printed[T any](a *console.App, raw jsontext.Value, text func(T) error) error {
+func printed[T any](a *cli.App, raw jsontext.Value, text func(T) error) error {
 	if a.JSON {
 		return a.PrintJSON(raw)
 	}
@@ -197,8 +195,8 @@ func printed[T any](a *console.App, raw jsontext.Value, text func(T) error) erro
 
 // table prints a list, with --json each row as it is, or else in columns. headings are
 // separated by ", ".
-func table[T any](a *console.App, c command, line, none, headings string, columns func(T) []any) error {
-	return asking(a, c, line, func(m *adminclient.Client, r request) error {
+func table[T any](a *cli.App, c command, line, none, headings string, columns func(T) []any) error {
+	return asking(a, c, line, func(m *cli.Client, r request) error {
 		var rows [][]string
 		err := each(a, m, r, func(v T) error {
 			rows = append(rows, texts(columns(v)...))
@@ -240,7 +238,7 @@ const pageSize = 100
 
 // each prints the rows of a list as they are with --json, or else calls fn for them. Where
 // the command has a limit other than 0 it ends there.
-func each[T any](a *console.App, m *adminclient.Client, r request, fn func(T) error) error {
+func each[T any](a *cli.App, m *cli.Client, r request, fn func(T) error) error {
 	limit, err := strconv.Atoi(r.query.Get("limit"))
 	paged := err == nil
 	for left := limit; ; {

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 )
 
 // asked is a command on a server of 250 rows, which keeps what it was asked.
@@ -24,8 +23,8 @@ type asked struct {
 	requests *[]string
 }
 
-func (c asked) open(_ *console.App, fn func(*adminclient.Client) error) error {
-	return fn(&adminclient.Client{HTTP: &http.Client{Transport: c}})
+func (c asked) open(_ *cli.App, fn func(*cli.Client) error) error {
+	return fn(&cli.Client{HTTP: &http.Client{Transport: c}})
 }
 
 func (c asked) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -69,7 +68,7 @@ func TestListsArePaged(t *testing.T) {
 	} {
 		var requests []string
 		var out bytes.Buffer
-		a := &console.App{Ctx: t.Context(), Stdout: &out}
+		a := &cli.App{Ctx: t.Context(), Stdout: &out}
 		c := asked{Paged: Paged{limit}, Name: "a/b ?", requests: &requests}
 		if err := table(a, c, "GET /list/{name}", "none", "ROW", func(row int) []any { return []any{row} }); err != nil {
 			t.Fatal(err)
@@ -88,7 +87,7 @@ func TestMembersOfABody(t *testing.T) {
 	t.Parallel()
 	var requests []string
 	var out bytes.Buffer
-	a := &console.App{Ctx: t.Context(), Stdout: &out}
+	a := &cli.App{Ctx: t.Context(), Stdout: &out}
 	c := asked{Name: "..%", Kinds: []string{"x"}, requests: &requests}
 	if err := do(a, c, "POST /one/{name}/kinds", nil, "done\n"); err != nil {
 		t.Fatal(err)

@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/httpapi/wire"
 )
 
@@ -37,7 +36,7 @@ payledger_route_paused show it.`
 }
 
 // Run pauses the route and shows it.
-func (c RoutesPause) Run(a *console.App) error {
+func (c RoutesPause) Run(a *cli.App) error {
 	return show(a, c, "POST /admin/routes/{route}/pause", func(r wire.Route) error {
 		return a.Print(r, "%s\n", pauseOf(r))
 	})
@@ -49,7 +48,7 @@ func (RoutesResume) Help() string {
 }
 
 // Run resumes the route and shows it.
-func (c RoutesResume) Run(a *console.App) error {
+func (c RoutesResume) Run(a *cli.App) error {
 	return show(a, c, "POST /admin/routes/{route}/resume", func(r wire.Route) error {
 		return a.Print(r, "Route %s is not paused.\n", r.Route)
 	})
@@ -65,13 +64,13 @@ func pauseOf(r wire.Route) string {
 }
 
 // Run lists the routes.
-func (c RoutesList) Run(a *console.App) error { return listRoutes(a, c, "GET /admin/routes") }
+func (c RoutesList) Run(a *cli.App) error { return listRoutes(a, c, "GET /admin/routes") }
 
 // Run has the routes file read again and lists the routes.
-func (c RoutesReload) Run(a *console.App) error { return listRoutes(a, c, "POST /admin/routes/reload") }
+func (c RoutesReload) Run(a *cli.App) error { return listRoutes(a, c, "POST /admin/routes/reload") }
 
-func listRoutes(a *console.App, c command, line string) error {
-	return asking(a, c, line, func(m *adminclient.Client, r request) error {
+func listRoutes(a *cli.App, c command, line string) error {
+	return asking(a, c, line, func(m *cli.Client, r request) error {
 		var all []wire.Route
 		err := each(a, m, r, func(route wire.Route) error {
 			all = append(all, route)
@@ -85,7 +84,7 @@ func listRoutes(a *console.App, c command, line string) error {
 }
 
 // PrintRoutes prints a row for each rule, and one for a route without any.
-func PrintRoutes(a *console.App, routes []wire.Route) error {
+func PrintRoutes(a *cli.App, routes []wire.Route) error {
 	var rows [][]string
 	for _, r := range routes {
 		for _, rule := range r.Rules {

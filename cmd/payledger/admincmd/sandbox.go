@@ -5,9 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 )
 
@@ -30,18 +28,18 @@ signals a provider would.`
 
 // inSandbox is for commands that need a server with a sandbox.
 type inSandbox struct {
-	console.Directory
+	Directory
 	Outcome string `kong:"-" json:"outcome"`
 }
 
-func (c inSandbox) open(a *console.App, fn func(*adminclient.Client) error) error {
-	return Anyway{c.Directory}.open(a, func(m *adminclient.Client) error {
+func (c inSandbox) open(a *cli.App, fn func(*cli.Client) error) error {
+	return Anyway{c.Directory}.open(a, func(m *cli.Client) error {
 		if !m.Live {
 			return fmt.Errorf("no server runs on %s, so nothing would act on the outcome: start one with \"payledger serve --sandbox --data %s\"", c.Data, c.Data)
 		}
 		err := fn(m)
-		if adminclient.RefusedFor(err, domain.PathNotFound) {
-			return exit.With(exit.Refused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
+		if cli.RefusedFor(err, domain.PathNotFound) {
+			return cli.Errorf(cli.ExitRefused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
 		}
 		return err
 	})
@@ -52,7 +50,7 @@ type sandboxPayment struct {
 	PaymentID string `arg:"" help:"Payment to decide on." json:"id"`
 }
 
-func (c sandboxPayment) decide(a *console.App, outcome string) error {
+func (c sandboxPayment) decide(a *cli.App, outcome string) error {
 	c.Outcome = outcome
 	return showOutcome(a, c, "POST /admin/sandbox/payments/{id}", c.PaymentID, outcome)
 }
@@ -62,12 +60,12 @@ type sandboxRefund struct {
 	RefundID string `arg:"" help:"Refund to decide on." json:"id"`
 }
 
-func (c sandboxRefund) decide(a *console.App, outcome string) error {
+func (c sandboxRefund) decide(a *cli.App, outcome string) error {
 	c.Outcome = outcome
 	return showOutcome(a, c, "POST /admin/sandbox/refunds/{id}", c.RefundID, outcome)
 }
 
-func showOutcome(a *console.App, c command, line, id, outcome string) error {
+func showOutcome(a *cli.App, c command, line, id, outcome string) error {
 	return show(a, c, line, func(object jsontext.Value) error { return a.Print(object, "%s is %s.\n", id, outcome) })
 }
 
@@ -80,16 +78,16 @@ type (
 )
 
 // Run sends the outcome.
-func (c payCmd) Run(a *console.App) error { return c.decide(a, "paid") }
+func (c payCmd) Run(a *cli.App) error { return c.decide(a, "paid") }
 
 // Run sends the outcome.
-func (c failCmd) Run(a *console.App) error { return c.decide(a, "failed") }
+func (c failCmd) Run(a *cli.App) error { return c.decide(a, "failed") }
 
 // Run sends the outcome.
-func (c expireCmd) Run(a *console.App) error { return c.decide(a, "expired") }
+func (c expireCmd) Run(a *cli.App) error { return c.decide(a, "expired") }
 
 // Run sends the outcome.
-func (c succeedCmd) Run(a *console.App) error { return c.decide(a, "succeeded") }
+func (c succeedCmd) Run(a *cli.App) error { return c.decide(a, "succeeded") }
 
 // Run sends the outcome.
-func (c failRefundCmd) Run(a *console.App) error { return c.decide(a, "failed") }
+func (c failRefundCmd) Run(a *cli.App) error { return c.decide(a, "failed") }

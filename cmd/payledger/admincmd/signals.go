@@ -9,9 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 )
 
@@ -68,7 +66,7 @@ const parkedPath = "/admin/signals/parked"
 
 // eachParked calls fn for the parked signals, oldest first, with what there is of all of
 // them, while it wants more.
-func eachParked(a *console.App, m *adminclient.Client, reason string, fn func(s domain.ParkedSignal, all domain.ParkedPage) (more bool, err error)) error {
+func eachParked(a *cli.App, m *cli.Client, reason string, fn func(s domain.ParkedSignal, all domain.ParkedPage) (more bool, err error)) error {
 	for after := uint64(0); ; {
 		q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(pageSize)}}
 		if reason != "" {
@@ -90,8 +88,8 @@ func eachParked(a *console.App, m *adminclient.Client, reason string, fn func(s 
 }
 
 // Run lists the parked signals.
-func (c parkedCmd) Run(a *console.App) error {
-	return c.open(a, func(m *adminclient.Client) error {
+func (c parkedCmd) Run(a *cli.App) error {
+	return c.open(a, func(m *cli.Client) error {
 		var rows [][]string
 		var of domain.ParkedPage
 		listed := 0
@@ -116,7 +114,7 @@ func (c parkedCmd) Run(a *console.App) error {
 }
 
 // ids are the signals that the arguments select, without those parked in the meantime.
-func (c parkedSignals) ids(a *console.App, m *adminclient.Client) (ids []uint64, err error) {
+func (c parkedSignals) ids(a *cli.App, m *cli.Client) (ids []uint64, err error) {
 	if !c.All {
 		return c.ID, nil
 	}
@@ -137,8 +135,8 @@ type retried struct {
 }
 
 // Run has the signals judged again and prints each result.
-func (c parkedRetryCmd) Run(a *console.App) error {
-	return c.open(a, func(m *adminclient.Client) error {
+func (c parkedRetryCmd) Run(a *cli.App) error {
+	return c.open(a, func(m *cli.Client) error {
 		ids, err := c.ids(a, m)
 		if err != nil {
 			return err
@@ -147,7 +145,7 @@ func (c parkedRetryCmd) Run(a *console.App) error {
 		for _, id := range ids {
 			r := retried{ID: id}
 			err := m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply)
-			if c.All && adminclient.RefusedFor(err, domain.ParkedSignalNotFound) {
+			if c.All && cli.RefusedFor(err, domain.ParkedSignalNotFound) {
 				continue // it has given way since
 			}
 			if err == nil {
@@ -161,15 +159,15 @@ func (c parkedRetryCmd) Run(a *console.App) error {
 			}
 		}
 		if still > 0 {
-			return exit.With(exit.Refused, "%d could not be judged this time either and are parked: see \"payledger signals parked\"", still)
+			return cli.Errorf(cli.ExitRefused, "%d could not be judged this time either and are parked: see \"payledger signals parked\"", still)
 		}
 		return nil
 	})
 }
 
 // Run drops the signals.
-func (c parkedDiscardCmd) Run(a *console.App) error {
-	return c.open(a, func(m *adminclient.Client) error {
+func (c parkedDiscardCmd) Run(a *cli.App) error {
+	return c.open(a, func(m *cli.Client) error {
 		var done struct {
 			Discarded uint64 `json:"discarded"`
 		}

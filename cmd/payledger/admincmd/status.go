@@ -6,15 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/count"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
 
 // Status shows whether a server runs on a directory, and how it is.
-type Status struct{ console.Directory }
+type Status struct{ Directory }
 
 // Help is shown by --help.
 func (Status) Help() string {
@@ -23,7 +21,7 @@ A stopped directory is not opened.`
 }
 
 // Run shows the status.
-func (c Status) Run(a *console.App) error {
+func (c Status) Run(a *cli.App) error {
 	m, err := c.Running(a)
 	if err != nil {
 		return err
@@ -50,7 +48,7 @@ func (c Status) Run(a *console.App) error {
 		err = a.PrintRows(statusRows(answer.Status))
 	}
 	if err == nil && !answer.Ready {
-		err = exit.With(exit.Failed, "the server on %s records nothing", c.Data)
+		err = cli.Errorf(cli.ExitFailed, "the server on %s records nothing", c.Data)
 	}
 	return err
 }
@@ -74,14 +72,14 @@ func statusRows(s wire.Status) [][2]string {
 		[2]string{"Address", s.BaseURL},
 		[2]string{"Log", "position " + strconv.FormatUint(s.Position, 10)},
 		[2]string{"Limits", limitsLine(s.Limits)},
-		[2]string{"Routes", count.Of(s.RoutingRules, "rule")},
+		[2]string{"Routes", cli.Count(s.RoutingRules, "rule")},
 	)
 	for _, c := range s.Connectors {
 		rows = append(rows, [2]string{"Connector", connectorLine(c)})
 	}
 	return append(
 		rows,
-		[2]string{"Webhooks", fmt.Sprintf("%s in line, %d undelivered", count.Of(s.NotificationsPending, "notification"), s.NotificationsUndelivered)},
+		[2]string{"Webhooks", fmt.Sprintf("%s in line, %d undelivered", cli.Count(s.NotificationsPending, "notification"), s.NotificationsUndelivered)},
 		[2]string{"Disk", fmt.Sprintf("%d MiB free, %d MiB needed", s.DiskFreeBytes>>20, s.DiskFreeMinBytes>>20)},
 	)
 }
@@ -101,7 +99,7 @@ func connectorLine(c wire.ConnectorStatus) string {
 	if c.Paused {
 		line += " (paused)"
 	}
-	line += fmt.Sprintf(": %s begun in 24 hours", count.Of(c.Begun, "attempt"))
+	line += fmt.Sprintf(": %s begun in 24 hours", cli.Count(c.Begun, "attempt"))
 	if c.SuccessRate != nil {
 		line += fmt.Sprintf(", %.1f %% of those that ended were paid", 100**c.SuccessRate)
 	}

@@ -1,7 +1,7 @@
 package admincmd
 
 import (
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
@@ -36,7 +36,7 @@ Money that is being returned is not listed. All that ever came: payledger balanc
 }
 
 // Run lists the money.
-func (c suspenseList) Run(a *console.App) error {
+func (c suspenseList) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/suspense", "Nothing is in suspense.",
 		"PROJECT, PAYMENT, REFERENCE, AMOUNT, CURRENCY, SINCE, STATE, REASON", func(s wire.Suspense) []any {
 			why := s.Reason
@@ -62,7 +62,7 @@ recorded, and made once a server runs.`
 }
 
 // Run asks for the return.
-func (c suspenseReturn) Run(a *console.App) error {
+func (c suspenseReturn) Run(a *cli.App) error {
 	return show(a, c, "POST /admin/payments/{payment_id}/returns", func(r domain.Return) error {
 		return a.Print(r, "Return %s of %s %s is %s.\n", r.ID, r.Amount, r.Currency, r.Status)
 	})
@@ -87,7 +87,7 @@ shows what was settled.`
 }
 
 // Run settles the money.
-func (c suspenseSettle) Run(a *console.App) error {
+func (c suspenseSettle) Run(a *cli.App) error {
 	if c.Against == "merchant" {
 		c.Against = domain.MerchantPayable
 	}

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/service"
 	"payledger/domain/projects"
 	"payledger/httpapi/wire"
@@ -66,12 +65,12 @@ func (webhookAdd) Help() string {
 "payledger webhook test" shows whether it is reached.`
 }
 
-func (c webhookAdd) open(a *console.App, fn func(*adminclient.Client) error) error {
+func (c webhookAdd) open(a *cli.App, fn func(*cli.Client) error) error {
 	return c.Holding(a, service.CoreOptions{AllowPrivate: c.WebhookAllowPrivate}, fn)
 }
 
 // Run adds the endpoint.
-func (c webhookAdd) Run(a *console.App) error { return showEndpoint(a, c, "POST "+endpoints) }
+func (c webhookAdd) Run(a *cli.App) error { return showEndpoint(a, c, "POST "+endpoints) }
 
 type webhookList struct {
 	OfProject
@@ -79,7 +78,7 @@ type webhookList struct {
 }
 
 // Run lists the endpoints, newest first.
-func (c webhookList) Run(a *console.App) error {
+func (c webhookList) Run(a *cli.App) error {
 	return table(a, c, "GET "+endpoints, "No endpoints.", "ENDPOINT, PENDING, UNDELIVERED, STATE, URL", func(e wire.Endpoint) []any {
 		return []any{e.ID, e.Health.Pending, e.Health.Undelivered, endpointState(e), e.URL}
 	})
@@ -88,7 +87,7 @@ func (c webhookList) Run(a *console.App) error {
 type webhookShow struct{ OfEndpoint }
 
 // Run shows the endpoint.
-func (c webhookShow) Run(a *console.App) error { return showEndpoint(a, c, "GET "+oneEndpoint) }
+func (c webhookShow) Run(a *cli.App) error { return showEndpoint(a, c, "GET "+oneEndpoint) }
 
 type webhookChange struct {
 	OfEndpoint
@@ -106,17 +105,17 @@ func (c webhookChange) Validate() error {
 	return nil
 }
 
-func (c webhookChange) open(a *console.App, fn func(*adminclient.Client) error) error {
+func (c webhookChange) open(a *cli.App, fn func(*cli.Client) error) error {
 	return c.Holding(a, service.CoreOptions{AllowPrivate: c.WebhookAllowPrivate}, fn)
 }
 
 // Run changes what was named and leaves the rest.
-func (c webhookChange) Run(a *console.App) error { return showEndpoint(a, c, "POST "+oneEndpoint) }
+func (c webhookChange) Run(a *cli.App) error { return showEndpoint(a, c, "POST "+oneEndpoint) }
 
 type webhookRemove struct{ OfEndpoint }
 
 // Run removes the endpoint.
-func (c webhookRemove) Run(a *console.App) error {
+func (c webhookRemove) Run(a *cli.App) error {
 	return do(a, c, "DELETE "+oneEndpoint, map[string]any{"endpoint_id": c.EndpointID, "removed": true},
 		"Endpoint %s is removed. What it was not sent yet is cancelled.\n", c.EndpointID)
 }
@@ -133,12 +132,12 @@ webhook recover" sends the newest event of each of these payments.`
 }
 
 // Run enables the endpoint.
-func (c webhookEnable) Run(a *console.App) error {
+func (c webhookEnable) Run(a *cli.App) error {
 	return showEndpoint(a, c, "POST "+oneEndpoint+"/enable")
 }
 
 // Run disables the endpoint.
-func (c webhookDisable) Run(a *console.App) error {
+func (c webhookDisable) Run(a *cli.App) error {
 	return showEndpoint(a, c, "POST "+oneEndpoint+"/disable")
 }
 
@@ -164,7 +163,7 @@ func (c webhookRotate) Validate() error {
 }
 
 // Run rotates the secret.
-func (c webhookRotate) Run(a *console.App) error {
+func (c webhookRotate) Run(a *cli.App) error {
 	c.Seconds = int(c.Overlap.Seconds())
 	return showEndpoint(a, c, "POST "+oneEndpoint+"/rotate-secret")
 }
@@ -183,7 +182,7 @@ func endpointState(e wire.Endpoint) string {
 }
 
 // showEndpoint makes a request whose answer is an endpoint, and prints it.
-func showEndpoint(a *console.App, c command, line string) error {
+func showEndpoint(a *cli.App, c command, line string) error {
 	return show(a, c, line, func(e wire.Endpoint) error {
 		rows := [][2]string{
 			{"Endpoint", e.ID},

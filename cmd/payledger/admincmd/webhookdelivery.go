@@ -13,8 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
@@ -62,7 +61,7 @@ func (c webhookDeliveries) Validate() error {
 }
 
 // Run lists the deliveries.
-func (c webhookDeliveries) Run(a *console.App) error {
+func (c webhookDeliveries) Run(a *cli.App) error {
 	line, headings, columns := "GET "+oneEndpoint+"/deliveries", "EVENT, TYPE, PAYMENT, SEQUENCE, STATE, ATTEMPTS, LAST, NEXT", 8
 	if c.EndpointID == "" {
 		line, headings, columns = "GET /admin/projects/{project}/payments/{payment_id}/deliveries", headings+", ENDPOINT", columns+1
@@ -78,12 +77,12 @@ type webhookDelivery struct {
 }
 
 // Run shows the delivery.
-func (c webhookDelivery) Run(a *console.App) error {
+func (c webhookDelivery) Run(a *cli.App) error {
 	return show(a, c, "GET "+oneEndpoint+"/deliveries/{event_id}", func(s domain.DeliveryObject) error { return printDelivery(a, s) })
 }
 
 // printDelivery prints a delivery with its attempts.
-func printDelivery(a *console.App, s domain.DeliveryObject) error {
+func printDelivery(a *cli.App, s domain.DeliveryObject) error {
 	rows := [][2]string{
 		{"Event", s.EventID.String() + "  " + string(s.Type)},
 		{"Payment", some("%s", s.PaymentID) + some("  sequence %d", s.Sequence)},
@@ -101,7 +100,7 @@ func printDelivery(a *console.App, s domain.DeliveryObject) error {
 type webhookTest struct{ OfEndpoint }
 
 // Run sends a test and waits for the first attempt.
-func (c webhookTest) Run(a *console.App) error { return c.send(a, "/test") }
+func (c webhookTest) Run(a *cli.App) error { return c.send(a, "/test") }
 
 type webhookResend struct {
 	OfEndpoint
@@ -116,7 +115,7 @@ earlier status must not follow a later one. For everything an endpoint missed, u
 }
 
 // Run sends the notification again and waits for the first attempt.
-func (c webhookResend) Run(a *console.App) error {
+func (c webhookResend) Run(a *cli.App) error {
 	return c.send(a, "/deliveries/"+url.PathEscape(c.EventID)+"/resend")
 }
 
@@ -126,8 +125,8 @@ const attemptWait = 20 * time.Second
 
 // send enqueues a notification by a POST to a path below the endpoint's and, if a server
 // runs that sends it, prints the result of the first attempt. A failed one is an error.
-func (c OfEndpoint) send(a *console.App, path string) error {
-	return asking(a, c, "GET "+oneEndpoint, func(m *adminclient.Client, r request) error {
+func (c OfEndpoint) send(a *cli.App, path string) error {
+	return asking(a, c, "GET "+oneEndpoint, func(m *cli.Client, r request) error {
 		var raw jsontext.Value
 		var s domain.DeliveryObject
 		ask := func(method, path string) error {
@@ -183,7 +182,7 @@ events are not sent: they would be outdated.`
 }
 
 // Run enqueues the newest notification of each payment.
-func (c webhookRecover) Run(a *console.App) error {
+func (c webhookRecover) Run(a *cli.App) error {
 	if ago, err := time.ParseDuration(c.Since); err == nil {
 		c.Since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 	}

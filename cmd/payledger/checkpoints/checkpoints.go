@@ -16,8 +16,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/nodewitness"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -79,7 +79,7 @@ func Open(ctx context.Context, d datadir.Dir, o Options, config projections.Conf
 	for again := true; ; again = false {
 		views, err := projections.Open(ctx, config)
 		if err != nil {
-			return nil, nil, exit.With(exit.Directory, "opening the projections: %w", err)
+			return nil, nil, cli.Errorf(cli.ExitDirectory, "opening the projections: %w", err)
 		}
 		signed, err := newSigner(ctx, d, views, config.Codec, o)
 		if err == nil {
@@ -91,7 +91,7 @@ func Open(ctx context.Context, d datadir.Dir, o Options, config projections.Conf
 		}
 		o.Log.Error().Err(err).Msg("the projections are made anew")
 		if err := os.Remove(config.Path); err != nil {
-			return nil, nil, exit.With(exit.Directory, "deleting projections that are not the log's: %w", err)
+			return nil, nil, cli.Errorf(cli.ExitDirectory, "deleting projections that are not the log's: %w", err)
 		}
 	}
 }
@@ -115,14 +115,14 @@ func newSigner(ctx context.Context, d datadir.Dir, views *projections.Engine, co
 		return s, nil
 	}
 	if err != nil {
-		return nil, exit.With(exit.Directory, "reading the newest checkpoint: %w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "reading the newest checkpoint: %w", err)
 	}
 	verifier, err := translog.ParseVerifier(o.Key.VerifierKey())
 	if err != nil {
 		return nil, err
 	}
 	if s.newest, err = verifier.Open(signed); err != nil {
-		return nil, exit.With(exit.Directory, "%[1]s, the newest checkpoint, does not belong to log.key: %[2]w. Restore the two that belong together; "+
+		return nil, cli.Errorf(cli.ExitDirectory, "%[1]s, the newest checkpoint, does not belong to log.key: %[2]w. Restore the two that belong together; "+
 			"if there is no such pair, move %[1]s away and start again", s.file, err)
 	}
 	s.signed, s.at = signed, o.Now()

@@ -11,8 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/progress"
+	"payledger/cmd/payledger/cli"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
 	"payledger/projections/views"
@@ -43,12 +42,12 @@ func (e *viewsDifferError) Error() string {
 func (s *Signer) refusal(err error) error {
 	const onPurpose = "If you put an older log there on purpose, move %[2]s away: the log goes on from what it holds, and whoever keeps a later checkpoint can tell"
 	if errors.As(err, new(*translog.TruncatedError)) {
-		return exit.With(exit.Directory, "%[3]w: events at the end of %[1]s are missing. Put the newest ledger.db back. "+onPurpose, s.dir.Ledger(), s.file, err)
+		return cli.Errorf(cli.ExitDirectory, "%[3]w: events at the end of %[1]s are missing. Put the newest ledger.db back. "+onPurpose, s.dir.Ledger(), s.file, err)
 	}
 	if errors.As(err, new(*eventstore.WrongClaimError)) {
-		return exit.With(exit.Directory, "the log was altered: %w, so a key could be used twice. Find out what happened with \"payledger verify\", and restore the newest backup", err)
+		return cli.Errorf(cli.ExitDirectory, "the log was altered: %w, so a key could be used twice. Find out what happened with \"payledger verify\", and restore the newest backup", err)
 	}
-	return exit.With(exit.Directory, "%[1]w. Find out what happened with \"payledger verify\", and put the log back that %[2]s was signed for. "+onPurpose, err, s.file)
+	return cli.Errorf(cli.ExitDirectory, "%[1]w. Find out what happened with \"payledger verify\", and put the log back that %[2]s was signed for. "+onPurpose, err, s.file)
 }
 
 // glance compares a fixed number of the log's events with the newest checkpoint,
@@ -62,7 +61,7 @@ func (s *Signer) glance(ctx context.Context) error {
 	case errors.As(err, &short):
 		return s.refusal(&translog.TruncatedError{Checkpoint: s.newest, Size: short.Size})
 	case err != nil:
-		return exit.With(exit.Directory, "comparing the log with its newest checkpoint: %w", err)
+		return cli.Errorf(cli.ExitDirectory, "comparing the log with its newest checkpoint: %w", err)
 	}
 	differs := fmt.Sprintf("its root at %d events is %s", s.newest.Size, root)
 	if root == s.newest.Root {
@@ -70,7 +69,7 @@ func (s *Signer) glance(ctx context.Context) error {
 			return s.refusal(err)
 		}
 		if err != nil {
-			return exit.With(exit.Directory, "comparing the log with its newest checkpoint: %w", err)
+			return cli.Errorf(cli.ExitDirectory, "comparing the log with its newest checkpoint: %w", err)
 		}
 	}
 	if differs == "" {
@@ -82,7 +81,7 @@ func (s *Signer) glance(ctx context.Context) error {
 	case errors.As(err, new(*translog.MismatchError)):
 		return s.refusal(err)
 	case err != nil:
-		return exit.With(exit.Directory, "comparing the log with its newest checkpoint, which its projections are not (%s): %w", differs, err)
+		return cli.Errorf(cli.ExitDirectory, "comparing the log with its newest checkpoint, which its projections are not (%s): %w", differs, err)
 	}
 	return &viewsDifferError{differs}
 }
@@ -163,7 +162,7 @@ func (s *Signer) compare(ctx context.Context) {
 		pinned = append(pinned, s.newest)
 	}
 	tree := translog.NewStreaming(pinned...)
-	report := progress.EachInterval(func(done, total eventstore.Position) {
+	report := cli.EachInterval(func(done, total eventstore.Position) {
 		s.Log.Info().Uint64("position", uint64(done)).Uint64("events", uint64(total)).Msg("comparing the log with its newest checkpoint; nothing new is signed before")
 	})
 	err := s.read(ctx, s.opened, func(r eventstore.Stored) error {
@@ -206,7 +205,7 @@ func (s *Signer) compare(ctx context.Context) {
 		s.doubt = err
 	case root != tree.Root():
 		reason := fmt.Sprintf("the log's root at %d events is %s, theirs %s: either they were altered, or the log was after they had folded it", s.opened, tree.Root(), root)
-		s.doubt = exit.With(exit.Failed, "%w", s.views.Distrust(reason))
+		s.doubt = cli.Errorf(cli.ExitFailed, "%w", s.views.Distrust(reason))
 		s.failed <- s.doubt
 	default:
 		s.comparedTo.Store(uint64(s.opened))

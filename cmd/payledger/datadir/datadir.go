@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/eventstore/bolt"
 )
@@ -127,7 +127,7 @@ func (d Dir) Initialise() error {
 		var key [32]byte
 		rand.Read(key[:])
 		if err := WriteFileSynced(d.MasterKey(), []byte("1 "+hex.EncodeToString(key[:])+"\n")); err != nil {
-			return exit.With(exit.Directory, "making the master key: %w", err)
+			return cli.Errorf(cli.ExitDirectory, "making the master key: %w", err)
 		}
 	}
 	id, err := d.plannedLogID()
@@ -137,14 +137,14 @@ func (d Dir) Initialise() error {
 	if id.IsZero() {
 		id = domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
 		if err := d.makeLogKey(id, func(string) error { return nil }); err != nil {
-			return exit.With(exit.Directory, "making the log's key: %w", err)
+			return cli.Errorf(cli.ExitDirectory, "making the log's key: %w", err)
 		}
 	}
 	if err := d.signEmpty(); err != nil {
-		return exit.With(exit.Directory, "signing the first checkpoint: %w", err)
+		return cli.Errorf(cli.ExitDirectory, "signing the first checkpoint: %w", err)
 	}
 	if err := bolt.Init(d.Ledger(), id); err != nil {
-		return exit.With(exit.Directory, "making the event log: %w", err)
+		return cli.Errorf(cli.ExitDirectory, "making the event log: %w", err)
 	}
 	return nil
 }
@@ -154,23 +154,23 @@ func (d Dir) Initialise() error {
 // log.
 func (d Dir) Make(left ...string) error {
 	if _, err := os.Stat(d.Ledger()); err == nil {
-		return exit.With(exit.Directory, "%s is a data directory already: its ledger.db was left as it is", d)
+		return cli.Errorf(cli.ExitDirectory, "%s is a data directory already: its ledger.db was left as it is", d)
 	}
 	if err := Sweep(string(d)); err != nil {
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	entries, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return exit.With(exit.Directory, "looking into %s: %w", d, err)
+		return cli.Errorf(cli.ExitDirectory, "looking into %s: %w", d, err)
 	}
 	left = append(left, "ledger.db")
 	for _, e := range entries {
 		if !slices.ContainsFunc(left, func(name string) bool { return strings.HasPrefix(e.Name(), name) }) {
-			return exit.With(exit.Directory, "%s holds other files (%s): choose a new or empty directory", d, e.Name())
+			return cli.Errorf(cli.ExitDirectory, "%s holds other files (%s): choose a new or empty directory", d, e.Name())
 		}
 	}
 	if err := makeDirSynced(filepath.Clean(string(d))); err != nil {
-		return exit.With(exit.Directory, "making %s: %w", d, err)
+		return cli.Errorf(cli.ExitDirectory, "making %s: %w", d, err)
 	}
 	// It is empty, so nobody else needs access to it.
 	_ = os.Chmod(string(d), 0o700) //nolint:gosec // a directory; if it has another owner, its mode is checked next
@@ -181,24 +181,24 @@ func (d Dir) Make(left ...string) error {
 func (d Dir) MustExist() error {
 	info, err := os.Stat(string(d))
 	if errors.Is(err, fs.ErrNotExist) {
-		return exit.With(exit.Directory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)
+		return cli.Errorf(cli.ExitDirectory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)
 	}
 	if err == nil && !info.IsDir() {
-		return exit.With(exit.Directory, "%s is not a directory: name the one that holds ledger.db", d)
+		return cli.Errorf(cli.ExitDirectory, "%s is not a directory: name the one that holds ledger.db", d)
 	}
 	_, err = os.Stat(d.Ledger())
 	if errors.Is(err, fs.ErrPermission) {
-		return exit.With(exit.Directory, "looking for the event log: %w", err)
+		return cli.Errorf(cli.ExitDirectory, "looking for the event log: %w", err)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if saved, err := filepath.Glob(d.Ledger() + ".saved-*"); err == nil && len(saved) > 0 {
 			newest := saved[len(saved)-1]
-			return exit.With(exit.Directory, "%s is gone, and was saved as %s by the server that ran then: move that there", d.Ledger(), newest)
+			return cli.Errorf(cli.ExitDirectory, "%s is gone, and was saved as %s by the server that ran then: move that there", d.Ledger(), newest)
 		}
 		if d.Clustered() {
-			return exit.With(exit.Directory, "%[1]s has no ledger.db: take that of another node with \"payledger cluster rebuild --data %[1]s\"", d)
+			return cli.Errorf(cli.ExitDirectory, "%[1]s has no ledger.db: take that of another node with \"payledger cluster rebuild --data %[1]s\"", d)
 		}
-		return exit.With(exit.Directory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
+		return cli.Errorf(cli.ExitDirectory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
 	}
 	return nil
 }
@@ -209,10 +209,10 @@ func (d Dir) MustExist() error {
 func (d Dir) mustBePrivate() error {
 	info, err := os.Stat(string(d))
 	if err != nil {
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return exit.With(exit.Directory, "other users can write to the data directory %[1]s (mode %#[2]o), so they can replace the log and its keys: "+
+		return cli.Errorf(cli.ExitDirectory, "other users can write to the data directory %[1]s (mode %#[2]o), so they can replace the log and its keys: "+
 			"run \"chmod go-w %[1]s\", or use a directory inside it that only you can write to", d, mode)
 	}
 	return nil
@@ -221,7 +221,7 @@ func (d Dir) mustBePrivate() error {
 // Open opens the event log and with it locks the directory.
 func (d Dir) Open(o bolt.Options) (*bolt.Store, error) {
 	if d.Clustered() {
-		return nil, exit.With(exit.Directory, "%[1]s is a node of a cluster, and its log is written to by all nodes together: "+
+		return nil, cli.Errorf(cli.ExitDirectory, "%[1]s is a node of a cluster, and its log is written to by all nodes together: "+
 			"run the command while \"payledger serve --data %[1]s\" runs", d)
 	}
 	return OpenBy(d, func() (*bolt.Store, error) { return bolt.Open(d.Ledger(), o) })
@@ -238,14 +238,14 @@ func OpenBy[S io.Closer](d Dir, open func() (S, error)) (none S, err error) {
 	store, err := open()
 	switch {
 	case errors.Is(err, bolt.ErrLocked):
-		return none, exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
+		return none, cli.Errorf(cli.ExitInUse, "the data directory %s is in use by another payledger process", d)
 	case errors.Is(err, context.Canceled):
 		return none, err
 	case err != nil:
-		return none, exit.With(exit.Directory, "opening the event log: %w", err)
+		return none, cli.Errorf(cli.ExitDirectory, "opening the event log: %w", err)
 	}
 	if err := Sweep(string(d), d.Files()...); err != nil {
-		return none, errors.Join(exit.With(exit.Directory, "%w", err), store.Close())
+		return none, errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), store.Close())
 	}
 	return store, nil
 }
@@ -255,11 +255,11 @@ func (d Dir) OpenReadOnly() (*bolt.Store, error) {
 	store, err := bolt.OpenReadOnly(d.Ledger())
 	switch {
 	case errors.Is(err, bolt.ErrMissing):
-		return nil, exit.With(exit.Directory, "%s is not a data directory, it has no ledger.db: check the path", d)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s is not a data directory, it has no ledger.db: check the path", d)
 	case errors.Is(err, bolt.ErrLocked):
-		return nil, exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
+		return nil, cli.Errorf(cli.ExitInUse, "the data directory %s is in use by another payledger process", d)
 	case err != nil:
-		return nil, exit.With(exit.Directory, "opening the event log: %w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "opening the event log: %w", err)
 	}
 	return store, nil
 }
@@ -268,10 +268,10 @@ func (d Dir) OpenReadOnly() (*bolt.Store, error) {
 func (d Dir) MasterKeys() (keys map[int][32]byte, current int, err error) {
 	b, err := os.ReadFile(d.MasterKey())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, exit.With(exit.Directory, "the master key is missing: payment links cannot be read without it; restore it from your backup: %w", err)
+		return nil, 0, cli.Errorf(cli.ExitDirectory, "the master key is missing: payment links cannot be read without it; restore it from your backup: %w", err)
 	}
 	if err != nil {
-		return nil, 0, exit.With(exit.Directory, "the master key cannot be read: %w", err)
+		return nil, 0, cli.Errorf(cli.ExitDirectory, "the master key cannot be read: %w", err)
 	}
 	keys = make(map[int][32]byte)
 	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
@@ -279,7 +279,7 @@ func (d Dir) MasterKeys() (keys map[int][32]byte, current int, err error) {
 		version, err := strconv.Atoi(v)
 		key, hexErr := hex.DecodeString(text)
 		if err != nil || hexErr != nil || version < 1 || len(key) != 32 {
-			return nil, 0, exit.With(exit.Directory, "%s, line %d: want a version and 64 hexadecimal digits; restore the file from your backup", d.MasterKey(), i+1)
+			return nil, 0, cli.Errorf(cli.ExitDirectory, "%s, line %d: want a version and 64 hexadecimal digits; restore the file from your backup", d.MasterKey(), i+1)
 		}
 		keys[version], current = [32]byte(key), version
 	}

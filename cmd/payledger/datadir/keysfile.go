@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 )
 
 // KeyFiles are the files that cannot be rebuilt from the log and are not in a
@@ -56,7 +56,7 @@ func (d Dir) PackKeys() ([]byte, error) {
 		case err == nil:
 			pack.Files[name] = string(b)
 		case !errors.Is(err, fs.ErrNotExist) || name == KeyFiles()[0]:
-			return nil, exit.With(exit.Directory, "--with-keys: %w", err)
+			return nil, cli.Errorf(cli.ExitDirectory, "--with-keys: %w", err)
 		}
 	}
 	b, err := json.Marshal(pack, json.Deterministic(true))
@@ -68,10 +68,10 @@ func ReadKeys(name string) (KeyPack, error) {
 	var pack KeyPack
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return pack, exit.With(exit.Directory, "the file of keys: %w", err)
+		return pack, cli.Errorf(cli.ExitDirectory, "the file of keys: %w", err)
 	}
 	if pack, err = ParseKeys(b); err != nil {
-		return pack, exit.With(exit.Directory, "%s is not a file of keys that \"payledger backup --with-keys\" wrote: %w", name, err)
+		return pack, cli.Errorf(cli.ExitDirectory, "%s is not a file of keys that \"payledger backup --with-keys\" wrote: %w", name, err)
 	}
 	return pack, nil
 }
@@ -106,9 +106,9 @@ func (d Dir) PlanKeys(pack KeyPack) (KeyPlan, error) {
 		packed, ok := pack.Files[name]
 		switch {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return plan, exit.With(exit.Directory, "%w", err)
+			return plan, cli.Errorf(cli.ExitDirectory, "%w", err)
 		case !ok && err != nil && name == KeyFiles()[0]:
-			return plan, exit.With(exit.Directory, "%[1]s has no %[2]s, without which payment links cannot be read: "+
+			return plan, cli.Errorf(cli.ExitDirectory, "%[1]s has no %[2]s, without which payment links cannot be read: "+
 				"put the copy you kept there, or name a file of keys with --keys, then restore again", d, name)
 		case !ok:
 		case err != nil:

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
@@ -20,7 +20,7 @@ import (
 func (d Dir) LogSigner(log domain.ID) (*translog.Signer, error) {
 	s, err := d.ReadLogKey()
 	if err == nil && s.Origin() != translog.Origin(log) {
-		err = exit.With(exit.Directory, "%s is the key of another log, %s: put back the one that belongs to %s", d.LogKey(), s.Origin(), d.Ledger())
+		err = cli.Errorf(cli.ExitDirectory, "%s is the key of another log, %s: put back the one that belongs to %s", d.LogKey(), s.Origin(), d.Ledger())
 	}
 	return s, err
 }
@@ -29,16 +29,16 @@ func (d Dir) LogSigner(log domain.ID) (*translog.Signer, error) {
 func (d Dir) ReadLogKey() (*translog.Signer, error) {
 	b, err := os.ReadFile(d.LogKey())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.With(exit.Directory, "%[1]s is missing: the log's checkpoints are signed with it. Restore it from your backup. "+
+		return nil, cli.Errorf(cli.ExitDirectory, "%[1]s is missing: the log's checkpoints are signed with it. Restore it from your backup. "+
 			"If the directory never had one, or it is lost, make one with \"payledger log key --new --data %[2]s\" and "+
 			"give the new verifier key to whoever checks the log", d.LogKey(), d)
 	}
 	if err != nil {
-		return nil, exit.With(exit.Directory, "the log's key: %w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "the log's key: %w", err)
 	}
 	s, err := translog.ParseSigner(string(b))
 	if err != nil {
-		return nil, exit.With(exit.Directory, "%s cannot be read: %w; restore it from your backup", d.LogKey(), err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s cannot be read: %w; restore it from your backup", d.LogKey(), err)
 	}
 	return s, nil
 }
@@ -77,7 +77,7 @@ func (d Dir) LedgerOfKey() (domain.ID, error) {
 	}
 	id, ok := translog.LogOf(s.Origin())
 	if !ok {
-		return domain.ID{}, exit.With(exit.Directory, "%s is not the key of a log of payledger, but of %s: choose a new or empty directory", d.LogKey(), s.Origin())
+		return domain.ID{}, cli.Errorf(cli.ExitDirectory, "%s is not the key of a log of payledger, but of %s: choose a new or empty directory", d.LogKey(), s.Origin())
 	}
 	return id, nil
 }
@@ -106,11 +106,11 @@ func (d Dir) OwnVerifierKey() (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case err != nil:
-		return "", exit.With(exit.Directory, "%w", err)
+		return "", cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	s, err := translog.ParseSigner(string(b))
 	if err != nil {
-		return "", exit.With(exit.Directory, "%s: %w", name, err)
+		return "", cli.Errorf(cli.ExitDirectory, "%s: %w", name, err)
 	}
 	return s.VerifierKey(), nil
 }
@@ -124,7 +124,7 @@ func (d Dir) RenewLogKey(stderr io.Writer, record func(log *bolt.Store, verifier
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	if _, err := os.Lstat(d.LogKey()); err == nil {
-		return exit.With(exit.Directory, "%s is there already: it was left as it is", d.LogKey())
+		return cli.Errorf(cli.ExitDirectory, "%s is there already: it was left as it is", d.LogKey())
 	}
 	err = d.makeLogKey(store.LogID(), func(key string) error {
 		if err := record(store, key); err != nil {
@@ -133,7 +133,7 @@ func (d Dir) RenewLogKey(stderr io.Writer, record func(log *bolt.Store, verifier
 		return d.checkpointAside(stderr)
 	})
 	if err != nil {
-		return exit.With(exit.Directory, "making the log's key: %w", err)
+		return cli.Errorf(cli.ExitDirectory, "making the log's key: %w", err)
 	}
 	return nil
 }

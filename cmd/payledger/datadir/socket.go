@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 )
 
 // maxSocketPath is the longest path the kernel takes for a Unix socket
@@ -100,7 +100,7 @@ func (d Dir) Reach(ctx context.Context, hold func() error) (live bool, err error
 			return true, nil
 		}
 		err := hold()
-		if e, ok := errors.AsType[*exit.Error](err); !ok || e.Code != exit.InUse {
+		if e, ok := errors.AsType[*cli.ExitError](err); !ok || e.Code != cli.ExitInUse {
 			return false, err
 		}
 		select {

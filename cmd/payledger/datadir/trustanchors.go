@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/translog"
 )
@@ -25,10 +25,10 @@ func ReadTrustAnchors(checkpoints, keys []string) (p TrustAnchors, err error) {
 	for _, name := range checkpoints {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			return p, exit.With(exit.Usage, "--checkpoint: %w", err)
+			return p, cli.Errorf(cli.ExitUsage, "--checkpoint: %w", err)
 		}
 		if len(b) > translog.MaxCheckpoint {
-			return p, exit.With(exit.Usage, "--checkpoint %s: not a checkpoint, it has %d bytes", name, len(b))
+			return p, cli.Errorf(cli.ExitUsage, "--checkpoint %s: not a checkpoint, it has %d bytes", name, len(b))
 		}
 		p.Checkpoints = append(p.Checkpoints, audit.Checkpoint{Name: name, Signed: b})
 	}
@@ -53,14 +53,14 @@ func (p *TrustAnchors) AddWitnesses(keys []string, quorum int) error {
 		for _, w := range all {
 			for _, other := range p.Witnesses {
 				if w.Same(other) {
-					return exit.With(exit.Usage, "--witness-key: %s and %s are the same key", other.Name(), w.Name())
+					return cli.Errorf(cli.ExitUsage, "--witness-key: %s and %s are the same key", other.Name(), w.Name())
 				}
 			}
 			p.Witnesses = append(p.Witnesses, w)
 		}
 	}
 	if quorum < 0 || quorum > len(p.Witnesses) {
-		return exit.With(exit.Usage, "--quorum %d: it can be 0 to %d, the number of --witness-key", quorum, len(p.Witnesses))
+		return cli.Errorf(cli.ExitUsage, "--quorum %d: it can be 0 to %d, the number of --witness-key", quorum, len(p.Witnesses))
 	}
 	p.Quorum = quorum
 	return nil
@@ -88,10 +88,10 @@ func readKey[K any](flag, text string, parse func(string) (K, error)) (key K, er
 	}
 	b, err := os.ReadFile(text)
 	if err != nil {
-		return key, exit.With(exit.Usage, "%s: neither a key nor a file: %w", flag, err)
+		return key, cli.Errorf(cli.ExitUsage, "%s: neither a key nor a file: %w", flag, err)
 	}
 	if key, err = parse(string(b)); err != nil {
-		return key, exit.With(exit.Usage, "%s: %w", flag, err)
+		return key, cli.Errorf(cli.ExitUsage, "%s: %w", flag, err)
 	}
 	return key, nil
 }

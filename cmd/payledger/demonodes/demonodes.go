@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"payledger/cmd/freeports"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
 )
 
@@ -87,7 +87,7 @@ func Make(ctx context.Context, dir string, stderr io.Writer) error {
 func freeAddresses(host string) ([]string, error) {
 	all, err := freeports.Addresses(host, len(names()))
 	if err != nil {
-		err = exit.Wrap(exit.Failed, err)
+		err = cli.WithCode(cli.ExitFailed, err)
 	}
 	return all, err
 }
@@ -97,7 +97,7 @@ func (c Config) listens() (all []string, err error) {
 	host, port, err := net.SplitHostPort(c.Listen)
 	first, numberErr := strconv.Atoi(port)
 	if err = errors.Join(err, numberErr); err != nil {
-		return nil, exit.With(exit.Usage, "--listen %s: want HOST:PORT, with a number for the port", c.Listen)
+		return nil, cli.Errorf(cli.ExitUsage, "--listen %s: want HOST:PORT, with a number for the port", c.Listen)
 	}
 	if first == 0 {
 		return freeAddresses(host)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/notifier/health"
 )
 
@@ -108,7 +108,7 @@ func keep(ctx context.Context, c Config, n Node, up chan<- Node) error {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // it was to end
 		case notReady != nil && !began:
-			return exit.With(max(p.ProcessState.ExitCode(), exit.Failed), "node %s did not start: %s", n.Name, lastLine(n.Data+".log"))
+			return cli.Errorf(max(p.ProcessState.ExitCode(), cli.ExitFailed), "node %s did not start: %s", n.Name, lastLine(n.Data+".log"))
 		}
 		fmt.Fprintf(c.Stderr, "Node %s has ended (%v). The others go on; it is started again in %v.\n", n.Name, ended, restartAfter)
 		if !health.Pause(ctx, restartAfter) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/httpapi/wire"
@@ -48,7 +48,7 @@ type Hook struct {
 // SetUp makes or renews the project and its key, and the endpoint if there is a URL, on
 // the directory of a running server.
 func SetUp(ctx context.Context, d datadir.Dir, webhook string) (Key, Hook, error) {
-	m := adminclient.Of(d)
+	m := cli.ClientOf(d.DialSocket)
 	var last state
 	content, err := os.ReadFile(d.Demo())
 	if err == nil {
@@ -81,20 +81,20 @@ func SetUp(ctx context.Context, d datadir.Dir, webhook string) (Key, Hook, error
 
 // issue answers a new key of the demo project, which it makes when there is none, and
 // revokes the key of the start before.
-func issue(ctx context.Context, m *adminclient.Client, last state) (key Key, err error) {
+func issue(ctx context.Context, m *cli.Client, last state) (key Key, err error) {
 	keys := projects + "/" + last.ProjectID + "/keys"
 	// The log may have been restored to a time before the project or the key.
 	made := last.ProjectID != ""
 	if made {
 		key.ProjectID = last.ProjectID
 		err = m.Call(ctx, http.MethodPost, keys, map[string]any{"name": "demo"}, &key)
-		made = !adminclient.RefusedFor(err, domain.ProjectNotFound)
+		made = !cli.RefusedFor(err, domain.ProjectNotFound)
 	}
 	if !made {
 		err = m.Call(ctx, http.MethodPost, projects, map[string]any{"name": name}, &key)
 	} else if err == nil {
 		err = m.Call(ctx, http.MethodDelete, keys+"/"+last.KeyID, nil, nil)
-		if adminclient.RefusedFor(err, domain.KeyNotFound) {
+		if cli.RefusedFor(err, domain.KeyNotFound) {
 			err = nil
 		}
 	}
@@ -103,7 +103,7 @@ func issue(ctx context.Context, m *adminclient.Client, last state) (key Key, err
 
 // endpoint answers the demo's endpoint with a new secret. That of a start before is used
 // again, pointed to the URL and enabled.
-func endpoint(ctx context.Context, m *adminclient.Client, now state, to string) (Hook, error) {
+func endpoint(ctx context.Context, m *cli.Client, now state, to string) (Hook, error) {
 	endpoints := projects + "/" + now.ProjectID + "/webhook-endpoints"
 	var e wire.Endpoint
 	if one := endpoints + "/" + now.EndpointID; now.EndpointID != "" {
@@ -114,7 +114,7 @@ func endpoint(ctx context.Context, m *adminclient.Client, now state, to string) 
 		if err == nil {
 			err = m.Call(ctx, http.MethodPost, one+"/rotate-secret", nil, &e)
 		}
-		if !adminclient.RefusedFor(err, domain.WebhookEndpointNotFound) {
+		if !cli.RefusedFor(err, domain.WebhookEndpointNotFound) {
 			return Hook{e.ID, e.URL, e.Secret}, err
 		}
 	}

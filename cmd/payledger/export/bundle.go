@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/eventstore/translog"
 )
 
@@ -56,7 +56,7 @@ func OpenBundle(name string) (*Bundle, error) {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, exit.With(exit.Directory, "%w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	// A tar header has its magic at 257 (POSIX ustar).
@@ -153,9 +153,9 @@ func (b *Bundle) Survey() (Contents, error) {
 	err := b.Each(func(name string, size int64, r io.Reader) error {
 		switch _, twice := c.sums[name]; {
 		case twice:
-			return exit.With(exit.Directory, "%s holds %s twice", b.Path, name)
+			return cli.Errorf(cli.ExitDirectory, "%s holds %s twice", b.Path, name)
 		case len(c.sums)+len(c.odd) == maxBundleFiles:
-			return exit.With(exit.Directory, "%s is not a bundle, it holds more than %d files", b.Path, maxBundleFiles)
+			return cli.Errorf(cli.ExitDirectory, "%s is not a bundle, it holds more than %d files", b.Path, maxBundleFiles)
 		case r == nil:
 			c.odd = append(c.odd, name)
 			return nil
@@ -164,7 +164,7 @@ func (b *Bundle) Survey() (Contents, error) {
 		var keep bytes.Buffer
 		if slices.Contains([]string{CheckpointFile, KeyFile, ManifestFile}, name) {
 			if size > maxBundleSmall {
-				return exit.With(exit.Directory, "%s: %s has %d bytes, that is not one", b.Path, name, size)
+				return cli.Errorf(cli.ExitDirectory, "%s: %s has %d bytes, that is not one", b.Path, name, size)
 			}
 			r = io.TeeReader(r, &keep)
 		}
@@ -176,7 +176,7 @@ func (b *Bundle) Survey() (Contents, error) {
 		return nil
 	})
 	if err == nil && c.sums[EventsFile] == "" {
-		err = exit.With(exit.Directory, "%s is not a bundle, it has no %s", b.Path, EventsFile)
+		err = cli.Errorf(cli.ExitDirectory, "%s is not a bundle, it has no %s", b.Path, EventsFile)
 	}
 	return c, err
 }
@@ -191,7 +191,7 @@ func (b *Bundle) findRoot() error {
 			return nil
 		}
 		if found {
-			return exit.With(exit.Directory, "%s holds %s twice", b.Path, EventsFile)
+			return cli.Errorf(cli.ExitDirectory, "%s holds %s twice", b.Path, EventsFile)
 		}
 		b.root, found = path.Dir(name), true
 		return nil
@@ -221,7 +221,7 @@ func (b *Bundle) Readable() (p Parts, err error) {
 	p = Parts{File: b.Path, Size: -1}
 	f, err := os.Open(b.Path)
 	if err != nil {
-		return p, exit.With(exit.Directory, "%w", err)
+		return p, cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	for in := tar.NewReader(f); ; {
@@ -256,10 +256,10 @@ func (b *Bundle) Readable() (p Parts, err error) {
 // OpenFailed gives an error of the file system the exit code of a missing or
 // damaged directory.
 func OpenFailed(err error) error {
-	var e *exit.Error
+	var e *cli.ExitError
 	var system *fs.PathError
 	if errors.As(err, &system) && !errors.As(err, &e) {
-		return exit.Wrap(exit.Directory, err)
+		return cli.WithCode(cli.ExitDirectory, err)
 	}
 	return err
 }

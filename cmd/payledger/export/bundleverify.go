@@ -8,8 +8,8 @@ import (
 	"io"
 	"iter"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/translog"
@@ -33,7 +33,7 @@ func (b *Bundle) Verify(ctx context.Context, given datadir.TrustAnchors, progres
 	if _, ok := sums[KeyFile]; ok && own {
 		v, err := translog.ParseVerifier(string(small[KeyFile]))
 		if err != nil {
-			return nil, exit.With(exit.Directory, "%s: %s: %w", b.Path, KeyFile, err)
+			return nil, cli.Errorf(cli.ExitDirectory, "%s: %s: %w", b.Path, KeyFile, err)
 		}
 		o.Verifiers = append(o.Verifiers, v)
 	}

@@ -12,17 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/progress"
 	"payledger/eventstore/translog"
 )
 
 // WriteBundle writes what an auditor needs: the events that a fresh checkpoint
 // covers, no more and no fewer, the journal of them, the checkpoint and the
 // key it is signed with. output is a directory, or a file named *.tar.
-func WriteBundle(ctx context.Context, m *adminclient.Client, d datadir.Dir, output string, stderr io.Writer) (done Done, err error) {
+func WriteBundle(ctx context.Context, m *cli.Client, d datadir.Dir, output string, stderr io.Writer) (done Done, err error) {
 	signed, point, key, err := freshCheckpoint(ctx, m, d)
 	if err != nil {
 		return done, err
@@ -40,7 +38,7 @@ func WriteBundle(ctx context.Context, m *adminclient.Client, d datadir.Dir, outp
 }
 
 // writeParts writes the files of a bundle into a new directory.
-func writeParts(ctx context.Context, m *adminclient.Client, dir string, signed []byte, point translog.Checkpoint, key string, stderr io.Writer) (done Done, err error) {
+func writeParts(ctx context.Context, m *cli.Client, dir string, signed []byte, point translog.Checkpoint, key string, stderr io.Writer) (done Done, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return done, err
 	}
@@ -48,7 +46,7 @@ func writeParts(ctx context.Context, m *adminclient.Client, dir string, signed [
 	for _, part := range []struct{ name, format, doing string }{
 		{EventsFile, "jsonl", "Exporting events"}, {JournalFile, "hledger", "Writing the journal"},
 	} {
-		x := Pass{m: m, format: newFormat(part.format), last: point.Size, progress: progress.New(stderr, part.doing)}
+		x := Pass{m: m, format: newFormat(part.format), last: point.Size, progress: cli.Progress(stderr, part.doing)}
 		written, err := x.create(ctx, file(part.name))
 		if err != nil {
 			return done, err
@@ -67,12 +65,12 @@ func writeParts(ctx context.Context, m *adminclient.Client, dir string, signed [
 }
 
 // freshCheckpoint asks for a checkpoint and opens it with the directory's key.
-func freshCheckpoint(ctx context.Context, m *adminclient.Client, d datadir.Dir) (signed []byte, point translog.Checkpoint, key string, err error) {
+func freshCheckpoint(ctx context.Context, m *cli.Client, d datadir.Dir) (signed []byte, point translog.Checkpoint, key string, err error) {
 	if key, err = d.OwnVerifierKey(); err != nil {
 		return nil, point, "", err
 	}
 	if key == "" {
-		return nil, point, "", exit.With(exit.Directory, "%s has no log.key, so there is no signed checkpoint to put into a bundle", d)
+		return nil, point, "", cli.Errorf(cli.ExitDirectory, "%s has no log.key, so there is no signed checkpoint to put into a bundle", d)
 	}
 	verifier, err := translog.ParseVerifier(key)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/cli"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/httpapi/wire"
@@ -27,7 +27,7 @@ type Options struct {
 
 // Pass is one pass over the log, written in one format.
 type Pass struct {
-	m        *adminclient.Client
+	m        *cli.Client
 	format   format
 	project  string
 	after    eventstore.Position
@@ -36,7 +36,7 @@ type Pass struct {
 }
 
 // New begins an export that ends at the newest event there is now.
-func New(ctx context.Context, m *adminclient.Client, o Options) (*Pass, error) {
+func New(ctx context.Context, m *cli.Client, o Options) (*Pass, error) {
 	var books wire.Books
 	if err := m.Call(ctx, http.MethodGet, "/admin/balance", nil, &books); err != nil {
 		return nil, err

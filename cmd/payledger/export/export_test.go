@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/export/exporttest"
 	"payledger/domain"
 	"payledger/eventstore"
@@ -26,7 +26,7 @@ const hostile = "=cmd|' /C calc'!A0\r\n\t; date:1999-01-01, assets:x  1 RUB \u20
 
 // books is a log of a few payments in two projects, served as the admin
 // interface serves it.
-func books(t *testing.T) (records []eventstore.Stored, m *adminclient.Client) {
+func books(t *testing.T) (records []eventstore.Stored, m *cli.Client) {
 	t.Helper()
 	codec := eventstore.NewCodec()
 	entropy := bytes.NewReader(make([]byte, 1<<16))
@@ -66,7 +66,7 @@ func books(t *testing.T) (records []eventstore.Stored, m *adminclient.Client) {
 
 // serveRecords is an admin interface that has these records. With cut it
 // breaks off after that many bytes of events.
-func serveRecords(records []eventstore.Stored, cut int) *adminclient.Client {
+func serveRecords(records []eventstore.Stored, cut int) *cli.Client {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		after, err := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
 		if err != nil {
@@ -83,7 +83,7 @@ func serveRecords(records []eventstore.Stored, cut int) *adminclient.Client {
 		}
 		w.Write(body) //nolint:errcheck // a recorder
 	})
-	return &adminclient.Client{HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	return &cli.Client{HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
 		return w.Result(), nil
@@ -94,7 +94,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func exportOf(m *adminclient.Client, format string, last eventstore.Position) *Pass {
+func exportOf(m *cli.Client, format string, last eventstore.Position) *Pass {
 	return &Pass{m: m, format: newFormat(format), last: last, progress: func(_, _ eventstore.Position) {}}
 }
 

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/httpapi/conns"
 )
 
@@ -22,10 +22,10 @@ import (
 func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	l, err := conns.Listen(ctx, addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, exit.With(exit.Address, "--%s %s: address already in use: choose another one, or port 0 for any free port", flag, addr)
+		return nil, cli.Errorf(cli.ExitAddress, "--%s %s: address already in use: choose another one, or port 0 for any free port", flag, addr)
 	}
 	if err != nil {
-		return nil, exit.With(exit.Address, "--%s %s: %w: want HOST:PORT", flag, addr, err)
+		return nil, cli.Errorf(cli.ExitAddress, "--%s %s: %w: want HOST:PORT", flag, addr, err)
 	}
 	return l, nil
 }

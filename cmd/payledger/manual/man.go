@@ -9,9 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/count"
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 )
 
 // Man prints manual pages, or writes all of them.
@@ -28,7 +26,7 @@ To install all: payledger man --output /usr/local/share/man/man1`
 }
 
 // Run prints or writes.
-func (c Man) Run(a *console.App, k *kong.Kong) error {
+func (c Man) Run(a *cli.App, k *kong.Kong) error {
 	version := k.Model.Vars()["release"]
 	if c.Output == "" {
 		n, err := find(k.Model.Node, c.Command)
@@ -39,7 +37,7 @@ func (c Man) Run(a *console.App, k *kong.Kong) error {
 		return a.Print(map[string]string{"name": name(n) + ".1", "page": text}, "%s", text)
 	}
 	if len(c.Command) > 0 {
-		return exit.With(exit.Usage, "--output writes the pages of all commands: leave the command out")
+		return cli.Errorf(cli.ExitUsage, "--output writes the pages of all commands: leave the command out")
 	}
 	if err := os.MkdirAll(c.Output, 0o755); err != nil { //nolint:gosec // manuals are for everybody
 		return err
@@ -55,7 +53,7 @@ func (c Man) Run(a *console.App, k *kong.Kong) error {
 	if a.JSON {
 		return a.PrintJSON(written)
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%s in %s.\n", count.Of(len(written), "page"), c.Output)
+	_, err := fmt.Fprintf(a.Stdout, "%s in %s.\n", cli.Count(len(written), "page"), c.Output)
 	return err
 }
 
@@ -63,7 +61,7 @@ func find(n *kong.Node, path []string) (*kong.Node, error) {
 	for _, w := range path {
 		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == w && !c.Hidden })
 		if i < 0 {
-			return nil, exit.With(exit.Usage, "there is no command %q", strings.Join(path, " "))
+			return nil, cli.Errorf(cli.ExitUsage, "there is no command %q", strings.Join(path, " "))
 		}
 		n = n.Children[i]
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/admission"
 	"payledger/notifier/bus/external"
@@ -28,7 +28,7 @@ func (n *Node) connect(log zerolog.Logger) (err error) {
 	}
 	n.NATS.Replicas = size
 	if n.Conn, err = bus.Connect(n.NATS.External, log); err != nil {
-		return exit.With(exit.Usage, "--nats-url: %w", err)
+		return cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (n *Node) CheckServers(ctx context.Context, log zerolog.Logger) error {
 	}
 	err := external.Check(ctx, n.Conn, n.NATS, n.Ledger, func(err error) { n.Report(fmt.Errorf("waiting for NATS: %w", err)) })
 	if errors.As(err, new(*external.RefusalError)) {
-		return exit.With(exit.Usage, "--nats-url: %w", err)
+		return cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
 	}
 	n.checked = err == nil
 	if err == nil && n.NATS.LazySync {

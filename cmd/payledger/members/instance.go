@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/notifier/health"
 )
@@ -172,7 +172,7 @@ func (i *instance) meets(a announcement) {
 	switch {
 	case !named && (!later || time.Since(i.began) <= relayTime+announceEvery): // it may be gone
 	case !later:
-		i.end(exit.With(exit.Directory, "node %s is served twice: another process, which began earlier, serves it too (%q); this one ends. "+
+		i.end(cli.Errorf(cli.ExitDirectory, "node %s is served twice: another process, which began earlier, serves it too (%q); this one ends. "+
 			"Remove its directory if that is a copy; if the node was moved here, stop the other process, then start this one again", i.Node, a.Place))
 	case a.Instance != i.logged:
 		i.logged = a.Instance

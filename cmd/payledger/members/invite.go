@@ -19,8 +19,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/eventstore"
 	"payledger/notifier/bus/admission"
@@ -75,12 +75,12 @@ func Invite(ctx context.Context, d datadir.Dir, node, address string, listen Lis
 	case err != nil:
 		return err
 	case m == nil:
-		return exit.With(exit.Directory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
+		return cli.Errorf(cli.ExitDirectory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
 	case m.AuthorityKey == "":
-		return exit.With(exit.Usage, "only node %s, which the cluster began with, can invite", m.Members[0].Name)
+		return cli.Errorf(cli.ExitUsage, "only node %s, which the cluster began with, can invite", m.Members[0].Name)
 	}
 	if _, ok := m.member(node); !ok || node == m.Node {
-		return exit.With(exit.Usage, "%q is none of the nodes that can join: %s", node, names(m.Peers()))
+		return cli.Errorf(cli.ExitUsage, "%q is none of the nodes that can join: %s", node, names(m.Peers()))
 	}
 	i := &inviting{member: m, dir: d, source: source, node: node, joined: make(chan error, 1)}
 	token := Token{Node: node, Address: cmp.Or(address, m.Own())}
@@ -91,7 +91,7 @@ func Invite(ctx context.Context, d datadir.Dir, node, address string, listen Lis
 	taken := cmp.Or(string(listen), token.Address)
 	l, err := net.Listen("tcp", taken)
 	if err != nil {
-		return exit.With(exit.Address, "the address %s cannot be taken: %w; while a node is served, give another one of this machine with --address, or with --listen if that one leads here from outside", taken, err)
+		return cli.Errorf(cli.ExitAddress, "the address %s cannot be taken: %w; while a node is served, give another one of this machine with --address, or with --listen if that one leads here from outside", taken, err)
 	}
 	conf, err := m.TLS()
 	if err != nil {
@@ -118,7 +118,7 @@ func Invite(ctx context.Context, d datadir.Dir, node, address string, listen Lis
 		return errors.Join(err, server.Shutdown(ending)) // once the end of the log is sent
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return exit.With(exit.Failed, "node %s did not join in time: invite it again", node)
+			return cli.Errorf(cli.ExitFailed, "node %s did not join in time: invite it again", node)
 		}
 		return ctx.Err()
 	}
@@ -183,7 +183,7 @@ func (i *inviting) send(w io.Writer, certificate string) error {
 	}
 	checkpoint, err := os.ReadFile(i.dir.Checkpoint())
 	if err != nil {
-		return exit.With(exit.Directory, "the newest checkpoint: %w", err)
+		return cli.Errorf(cli.ExitDirectory, "the newest checkpoint: %w", err)
 	}
 	out := bufio.NewWriterSize(w, 1<<20)
 	err = i.source(func(last eventstore.Position, bytes int64) (io.Writer, error) {

@@ -14,16 +14,15 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/progress"
 )
 
 // Join makes a new directory the node that the token is for.
 func Join(ctx context.Context, d datadir.Dir, token string, stderr io.Writer) (m *Member, err error) {
 	t, err := parseToken(token)
 	if err != nil {
-		return nil, exit.Wrap(exit.Usage, err)
+		return nil, cli.WithCode(cli.ExitUsage, err)
 	}
 	if err := d.Make(append(datadir.PackedFiles(), "checkpoint", "cluster.json")...); err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func (t Token) ask(ctx context.Context, q joinRequest) (io.ReadCloser, error) {
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		why, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
-		return nil, exit.With(exit.Refused, "%s", bytes.TrimSpace(why))
+		return nil, cli.Errorf(cli.ExitRefused, "%s", bytes.TrimSpace(why))
 	}
 	return resp.Body, nil
 }
@@ -129,14 +128,14 @@ func place(ctx context.Context, d datadir.Dir, m *Member, a joinAnswer, in io.Re
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(progress.Writer(tmp, stderr, a.Position, a.Bytes), in)
+	n, err := io.Copy(cli.CopyProgress(tmp, stderr, a.Position, a.Bytes), in)
 	if err == nil && n != a.Bytes {
 		err = fmt.Errorf("%d bytes came of %d", n, a.Bytes)
 	}
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return fmt.Errorf("the log broke off on its way, join again with a new token: %w", err)
 	}
-	p, err := datadir.VerifyFile(ctx, tmp.Name(), progress.New(stderr, "Checking the copy"), nil)
+	p, err := datadir.VerifyFile(ctx, tmp.Name(), cli.Progress(stderr, "Checking the copy"), nil)
 	if err == nil && p.Log != m.Ledger {
 		err = fmt.Errorf("it is log %s, and the cluster keeps log %s", p.Log, m.Ledger)
 	}

@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/cluster"
@@ -34,7 +34,7 @@ func Leave(ctx context.Context, d datadir.Dir) (*Leaving, error) {
 	case err != nil:
 		return nil, err
 	case m == nil:
-		return nil, exit.With(exit.Directory, "%s is in no cluster", d)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s is in no cluster", d)
 	}
 	l := &Leaving{Member: m, dir: d}
 	l.Store, err = datadir.OpenBy(d, func() (*bolt.Store, error) { return bolt.Open(d.Ledger(), bolt.Options{Replicate: nobody}) })
@@ -48,7 +48,7 @@ func Leave(ctx context.Context, d datadir.Dir) (*Leaving, error) {
 	l.Position, l.Heir = r.Last, cluster.HeirName(r.Heir)
 	for _, peer := range m.Peers() {
 		if l.Heir != m.Node && m.runs(ctx, peer) {
-			return nil, errors.Join(exit.With(exit.InUse, "node %s still runs at %s: stop the servers of all nodes first", peer.Name, peer.Address), l.Close())
+			return nil, errors.Join(cli.Errorf(cli.ExitInUse, "node %s still runs at %s: stop the servers of all nodes first", peer.Name, peer.Address), l.Close())
 		}
 	}
 	return l, nil
@@ -80,10 +80,10 @@ func (l *Leaving) Finish() error {
 		return err
 	}
 	if err := datadir.RemoveIfExists(l.dir.Cluster()); err != nil {
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	if err := os.RemoveAll(l.dir.ClusterNATS()); err != nil {
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	return nil
 }

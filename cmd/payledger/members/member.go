@@ -20,8 +20,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/boltfile"
@@ -82,10 +82,10 @@ func ParseAddress(s string) (Address, error) {
 // cluster's. If a server runs on the directory, it goes on alone until Begin.
 func Init(ctx context.Context, d datadir.Dir, all []Address) (m *Member, served bool, err error) {
 	if err := check(all); err != nil {
-		return nil, false, exit.Wrap(exit.Usage, err)
+		return nil, false, cli.WithCode(cli.ExitUsage, err)
 	}
 	if datadir.Exists(d.NextCluster()) {
-		return nil, false, exit.With(exit.Directory, "%s is prepared for a cluster already: remove %s to prepare another one", d, d.NextCluster())
+		return nil, false, cli.Errorf(cli.ExitDirectory, "%s is prepared for a cluster already: remove %s to prepare another one", d, d.NextCluster())
 	}
 	m = &Member{Format: format, Cluster: domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next(), Node: all[0].Name, Members: all}
 	served, err = d.Reach(ctx, func() error {
@@ -100,7 +100,7 @@ func Init(ctx context.Context, d datadir.Dir, all []Address) (m *Member, served 
 	case !served:
 		return m, false, err
 	case d.Clustered():
-		return nil, true, exit.With(exit.Directory, "%s is a node of a cluster already", d)
+		return nil, true, cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster already", d)
 	}
 	if m.Ledger, err = d.LedgerOfKey(); err != nil {
 		return nil, true, err
@@ -123,7 +123,7 @@ func (m *Member) begin(d datadir.Dir, file string) error {
 // Begin makes a directory that was alone the node that it is prepared to be, durably.
 func Begin(d datadir.Dir) error {
 	if err := os.Rename(d.NextCluster(), d.Cluster()); err != nil {
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	return boltfile.SyncDir(string(d))
 }
@@ -146,7 +146,7 @@ func (m *Member) write(file string) error {
 		err = datadir.WriteFileSynced(file, append(b, '\n'))
 	}
 	if err != nil {
-		return exit.With(exit.Directory, "writing %s: %w", file, err)
+		return cli.Errorf(cli.ExitDirectory, "writing %s: %w", file, err)
 	}
 	return nil
 }
@@ -164,17 +164,17 @@ func read(file string) (*Member, error) {
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, exit.With(exit.Directory, "%w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	m, err := parse(b)
 	switch {
 	case errors.Is(err, errFormat):
-		return nil, exit.With(exit.Directory, "%s %w: was it written by a newer payledger? Start that one", file, err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s %w: was it written by a newer payledger? Start that one", file, err)
 	case err != nil:
-		return nil, exit.With(exit.Directory, "%s cannot be read: %w; put it back from a copy, or have the node join again", file, err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s cannot be read: %w; put it back from a copy, or have the node join again", file, err)
 	}
 	if err := errors.Join(check(m.Members), m.checkCertificate()); err != nil {
-		return nil, exit.With(exit.Directory, "%s cannot be used: %w; put it back from a copy, or have the node join again", file, err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s cannot be used: %w; put it back from a copy, or have the node join again", file, err)
 	}
 	return m, nil
 }
@@ -237,10 +237,10 @@ func (m *Member) listenAddress() string { return cmp.Or(string(m.Listen), m.Own(
 func (m *Member) listen() (net.Listener, error) {
 	l, err := net.Listen("tcp", m.listenAddress())
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return nil, exit.With(exit.Address, "node %s: %s is no address of this machine: name one at which it gets what is sent there with --node-listen", m.Node, m.listenAddress())
+		return nil, cli.Errorf(cli.ExitAddress, "node %s: %s is no address of this machine: name one at which it gets what is sent there with --node-listen", m.Node, m.listenAddress())
 	}
 	if err != nil {
-		return nil, exit.With(exit.Address, "the address %s of node %s cannot be taken: %w; does another process serve this node, or a copy of its directory?", m.listenAddress(), m.Node, err)
+		return nil, cli.Errorf(cli.ExitAddress, "the address %s of node %s cannot be taken: %w; does another process serve this node, or a copy of its directory?", m.listenAddress(), m.Node, err)
 	}
 	return l, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -93,9 +93,9 @@ func (n *Node) takePart(ctx context.Context, p Part) (err error) {
 	p.Log.Info().Str("node", m.Node).Str("address", m.Own()).Str("others", names(m.Peers())).Msg("waiting for the other nodes")
 	n.Store, err = datadir.OpenBy(p.Dir, func() (*cluster.Store, error) { return cluster.Open(ctx, c) })
 	if ended, ok := errors.AsType[*cluster.EndedError](err); ok && ended.Heir == m.Node {
-		err = exit.With(exit.Directory, "%w: \"payledger cluster leave\" makes %s its directory", err, p.Dir)
+		err = cli.Errorf(cli.ExitDirectory, "%w: \"payledger cluster leave\" makes %s its directory", err, p.Dir)
 	} else if ok {
-		err = exit.With(exit.Directory, "%w: %s must not be served any more, remove it", err, p.Dir)
+		err = cli.Errorf(cli.ExitDirectory, "%w: %s must not be served any more, remove it", err, p.Dir)
 	}
 	if err != nil {
 		n.Store = nil
@@ -114,7 +114,7 @@ func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 	release, err := bolt.Hold(d.Ledger())
 	switch {
 	case errors.Is(err, bolt.ErrLocked):
-		return nil, exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
+		return nil, cli.Errorf(cli.ExitInUse, "the data directory %s is in use by another payledger process", d)
 	case err == nil:
 		defer release() //nolint:errcheck // nothing was written
 	}
@@ -247,13 +247,13 @@ func (m *Member) recognises(ctx context.Context, peer Address) error {
 	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{}, Config: conf}).DialContext(ctx, "tcp", peer.Address)
 	if err != nil {
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
-			return exit.With(exit.Directory, "node %s at %s is not of this cluster: %w", peer.Name, peer.Address, err)
+			return cli.Errorf(cli.ExitDirectory, "node %s at %s is not of this cluster: %w", peer.Name, peer.Address, err)
 		}
 		return nil // it is down, or busy
 	}
 	defer conn.Close()
 	if c, ok := conn.(*tls.Conn); ok && (m.NATS.URL != "") != (c.ConnectionState().NegotiatedProtocol == foreignServers) {
-		return exit.With(exit.Usage, "--nats-url: node %s runs with it, and this one without, or the other way round: give it to all nodes or to none", peer.Name)
+		return cli.Errorf(cli.ExitUsage, "--nats-url: node %s runs with it, and this one without, or the other way round: give it to all nodes or to none", peer.Name)
 	}
 	return nil
 }

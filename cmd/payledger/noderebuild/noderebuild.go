@@ -18,11 +18,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/nodewitness"
-	"payledger/cmd/payledger/progress"
 	"payledger/eventstore"
 	"payledger/eventstore/boltfile"
 	"payledger/eventstore/diskspace"
@@ -39,7 +38,7 @@ func subject(m *members.Member, node string) string {
 func room(d datadir.Dir, size int64) error {
 	free, err := diskspace.Free(string(d))
 	if need := uint64(size) + diskspace.DefaultFloor; err == nil && free < need {
-		err = exit.With(exit.Directory, "the disk of %s has no room for the copy of the log: %d bytes are free, and it takes %d", d, free, need)
+		err = cli.Errorf(cli.ExitDirectory, "the disk of %s has no room for the copy of the log: %d bytes are free, and it takes %d", d, free, need)
 	}
 	return err
 }
@@ -73,7 +72,7 @@ func Run(ctx context.Context, d datadir.Dir, from string, nats external.Servers,
 	case err != nil:
 		return nil, err
 	case m == nil:
-		return nil, exit.With(exit.Directory, "%s is in no cluster: put a backup there with \"payledger restore\"", d)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s is in no cluster: put a backup there with \"payledger restore\"", d)
 	}
 	peers := make([]string, 0, len(m.Members))
 	for _, p := range m.Peers() {
@@ -82,7 +81,7 @@ func Run(ctx context.Context, d datadir.Dir, from string, nats external.Servers,
 		}
 	}
 	if len(peers) == 0 {
-		return nil, exit.With(exit.Usage, "--from %s: that is none of the other nodes", from)
+		return nil, cli.Errorf(cli.ExitUsage, "--from %s: that is none of the other nodes", from)
 	}
 	m.NATS, m.Listen = nats, listen
 	n, err := m.Visit(ctx, d, zerolog.Nop())
@@ -93,12 +92,12 @@ func Run(ctx context.Context, d datadir.Dir, from string, nats external.Servers,
 	var errs []error
 	for _, peer := range peers {
 		done, err := rebuild(ctx, n, d, peer, stderr)
-		if e, known := errors.AsType[*exit.Error](err); err == nil || known && e.Code == exit.Refused {
+		if e, known := errors.AsType[*cli.ExitError](err); err == nil || known && e.Code == cli.ExitRefused {
 			return done, err
 		}
 		errs = append(errs, fmt.Errorf("from node %s: %w", peer, err))
 	}
-	return nil, exit.With(exit.Failed, "no log could be taken: %w", errors.Join(errs...))
+	return nil, cli.Errorf(cli.ExitFailed, "no log could be taken: %w", errors.Join(errs...))
 }
 
 // rebuild takes the log of one node.
@@ -113,7 +112,7 @@ func rebuild(ctx context.Context, n *members.Node, d datadir.Dir, peer string, s
 		return nil, err
 	}
 	err = filecopy.Fetch(ctx, n.Conn.NATS(), subject(n.Member, peer), func(size int64) (io.Writer, error) {
-		return progress.Bytes(tmp, stderr, "Copying the log", size), room(d, size)
+		return cli.BytesProgress(tmp, stderr, "Copying the log", size), room(d, size)
 	})
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return nil, err
@@ -122,7 +121,7 @@ func rebuild(ctx context.Context, n *members.Node, d datadir.Dir, peer string, s
 	if err != nil {
 		return nil, err
 	}
-	p, err := datadir.VerifyFile(ctx, tmp.Name(), progress.New(stderr, "Checking the copy"), func(r eventstore.Stored) error {
+	p, err := datadir.VerifyFile(ctx, tmp.Name(), cli.Progress(stderr, "Checking the copy"), func(r eventstore.Stored) error {
 		return expected.add(r)
 	})
 	if err == nil && p.Log != n.Ledger {
@@ -134,12 +133,12 @@ func rebuild(ctx context.Context, n *members.Node, d datadir.Dir, peer string, s
 	for _, other := range n.Peers() {
 		root, err := nodewitness.RootOf(ctx, n.Conn.NATS(), n.Member, other.Name, p.Last)
 		if err == nil && root != expected.tree.Root() {
-			return nil, exit.With(exit.Refused, "node %s has other events up to position %d than the copy: find out which node's log is right", other.Name, p.Last)
+			return nil, cli.Errorf(cli.ExitRefused, "node %s has other events up to position %d than the copy: find out which node's log is right", other.Name, p.Last)
 		}
 	}
 	done := &Done{Data: string(d), Node: n.Node, From: peer, Position: p.Last, Kept: []string{}}
 	if expected.broken || expected.newest.Size > p.Last {
-		return nil, exit.With(exit.Refused, "this node has signed or vouched for %d events, as %s proves, and the copy, of %d events, does not have all of them: "+
+		return nil, cli.Errorf(cli.ExitRefused, "this node has signed or vouched for %d events, as %s proves, and the copy, of %d events, does not have all of them: "+
 			"keep that file for the inquiry. Once it lies elsewhere the node can be made anew, and its witness key vouches for two logs from then on", expected.newest.Size, d.Checkpoint(), p.Last)
 	}
 	err = done.put(d, tmp.Name())

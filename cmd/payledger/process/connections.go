@@ -5,7 +5,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/notifier/webhook"
 )
 
@@ -41,16 +41,16 @@ func RoomFor(all, perAddress *int, log zerolog.Logger) (Connections, error) {
 		most = max(limit, ownFiles) - ownFiles
 		room.All = int(min(DefaultConnections, most/2))
 		if room.All < minConnections {
-			return room, exit.With(exit.Failed, "the limit of open files is %d, too few to serve: want %d or more; raise it with ulimit -n, or LimitNOFILE= of systemd",
+			return room, cli.Errorf(cli.ExitFailed, "the limit of open files is %d, too few to serve: want %d or more; raise it with ulimit -n, or LimitNOFILE= of systemd",
 				limit, ownFiles+2*minConnections)
 		}
 	}
 	if n := all; n != nil {
 		if *n < 1 {
-			return room, exit.With(exit.Usage, "--max-connections %d: want 1 or more", *n)
+			return room, cli.Errorf(cli.ExitUsage, "--max-connections %d: want 1 or more", *n)
 		}
 		if uint64(*n) > most {
-			return room, exit.With(exit.Usage, "--max-connections %d: the limit of open files, %d, leaves room for %d; raise it with ulimit -n, or LimitNOFILE= of systemd",
+			return room, cli.Errorf(cli.ExitUsage, "--max-connections %d: the limit of open files, %d, leaves room for %d; raise it with ulimit -n, or LimitNOFILE= of systemd",
 				*n, limit, most)
 		}
 		room.All = *n
@@ -65,7 +65,7 @@ func RoomFor(all, perAddress *int, log zerolog.Logger) (Connections, error) {
 	room.PerAddress = min(maxAddressShare, max(1, room.All/4))
 	if n := perAddress; n != nil {
 		if *n < 0 {
-			return room, exit.With(exit.Usage, "--max-connections-per-address %d: want 0 for no limit, or more", *n)
+			return room, cli.Errorf(cli.ExitUsage, "--max-connections-per-address %d: want 0 for no limit, or more", *n)
 		}
 		room.PerAddress = *n
 	}

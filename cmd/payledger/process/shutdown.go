@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 )
 
 // closeTime is how long everything except requests may take to stop: workers,
@@ -26,7 +26,7 @@ const lastLineTime = time.Second
 
 // Shutdown stops the parts of a service in the reverse order of their start.
 // It has a bound: when the time for requests plus closeTime have passed since the
-// process was asked to stop or a part failed, the process ends with exit.Failed,
+// process was asked to stop or a part failed, the process ends with cli.ExitFailed,
 // whatever hangs. It only waits longer for a log that lost its file and is being
 // saved. Everything answered is on disk by then, so nothing is lost.
 type Shutdown struct {
@@ -108,5 +108,5 @@ func (s *Shutdown) cut() {
 	for saving := s.saving.Load(); saving != nil && (*saving)(); {
 		<-time.After(savingPause)
 	}
-	s.exit(exit.Failed)
+	s.exit(cli.ExitFailed)
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 )
 
 // TestShutdownIsBounded lets a part hang: the process ends all the same, and
@@ -44,7 +44,7 @@ func TestShutdownIsBounded(t *testing.T) {
 				time.Sleep(time.Second) // the bound counts from the first request to end
 				done := make(chan error, 1)
 				go func() { done <- s.Stop() }()
-				if code := <-ended; code != exit.Failed || time.Since(began) != 7*time.Second+closeTime+c.late {
+				if code := <-ended; code != cli.ExitFailed || time.Since(began) != 7*time.Second+closeTime+c.late {
 					t.Errorf("exit code %d after %v", code, time.Since(began))
 				}
 				if !strings.Contains(log.String(), c.says) {

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/domain/installation"
 	"payledger/eventstore"
@@ -36,7 +36,7 @@ func (r *restoring) readExpected() error {
 		return nil
 	}
 	if err != nil {
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	r.expected = &expectedCheckpoint{}
 	lines := strings.SplitN(string(b), "\n", 4)

@@ -13,9 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/progress"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -100,11 +99,11 @@ func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
 		return err
 	}
 	if err := os.MkdirAll(string(r.Data), 0o700); err != nil {
-		return exit.With(exit.Directory, "making %s: %w", r.Data, err)
+		return cli.Errorf(cli.ExitDirectory, "making %s: %w", r.Data, err)
 	}
 	work, err := datadir.NewScratch(string(r.Data), r.Data.Files()...)
 	if err != nil {
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	defer func() { err = errors.Join(err, work.Remove()) }()
 	tmp := work.File("ledger.db")
@@ -141,13 +140,13 @@ func (r *restoring) mayServe(keys datadir.KeyPlan) error {
 			return nil // the server's start explains how to make one
 		}
 		if err != nil {
-			return exit.With(exit.Directory, "%w", err)
+			return cli.Errorf(cli.ExitDirectory, "%w", err)
 		}
 		text = string(b)
 	}
 	s, err := translog.ParseSigner(text)
 	if err == nil && s.Origin() != translog.Origin(r.log) {
-		return exit.With(exit.Directory, "%s would be left with the key of another log, %s: put the log.key and master.key that belong to the backup there, "+
+		return cli.Errorf(cli.ExitDirectory, "%s would be left with the key of another log, %s: put the log.key and master.key that belong to the backup there, "+
 			"or name a file of keys with --keys, then restore again", r.Data, s.Origin())
 	}
 	return nil
@@ -157,10 +156,10 @@ func (r *restoring) mayServe(keys datadir.KeyPlan) error {
 func (r *restoring) hold() error {
 	path := r.Data.Ledger()
 	if datadir.SameFile(path, r.file) {
-		return exit.With(exit.Usage, "%s is the directory's own log: name a backup", r.file)
+		return cli.Errorf(cli.ExitUsage, "%s is the directory's own log: name a backup", r.file)
 	}
 	if r.Data.Clustered() {
-		return exit.With(exit.Directory, "%s is a node of a cluster: \"payledger cluster rebuild\" takes the log of another node; "+
+		return cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster: \"payledger cluster rebuild\" takes the log of another node; "+
 			"to go back to a backup, take the directory out of its cluster first, with \"payledger cluster leave\"", r.Data)
 	}
 	if err := r.readExpected(); err != nil {
@@ -175,12 +174,12 @@ func (r *restoring) hold() error {
 	case errors.Is(err, bolt.ErrMissing):
 		return r.vacant()
 	case errors.Is(err, bolt.ErrLocked):
-		return exit.With(exit.InUse, "a payledger runs on %s: stop it first", r.Data)
+		return cli.Errorf(cli.ExitInUse, "a payledger runs on %s: stop it first", r.Data)
 	}
 	unreadable := err
 	release, err := bolt.Hold(path)
 	if err != nil {
-		return exit.With(exit.Directory, "the existing log cannot be replaced: %w", errors.Join(unreadable, err))
+		return cli.Errorf(cli.ExitDirectory, "the existing log cannot be replaced: %w", errors.Join(unreadable, err))
 	}
 	r.release = release
 	fmt.Fprintf(r.Stderr, "payledger: the existing log cannot be read: %v\n", unreadable)
@@ -190,15 +189,15 @@ func (r *restoring) hold() error {
 // vacant checks that a directory without a log is a data directory or empty.
 func (r *restoring) vacant() error {
 	if err := datadir.Sweep(string(r.Data), r.Data.Files()...); err != nil {
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	entries, err := os.ReadDir(string(r.Data))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return exit.With(exit.Directory, "looking into %s: %w", r.Data, err)
+		return cli.Errorf(cli.ExitDirectory, "looking into %s: %w", r.Data, err)
 	}
 	for _, e := range entries {
 		if !r.Data.Owns(e.Name()) {
-			return exit.With(exit.Directory, "%s holds other files (%s): choose a data directory, a new or an empty one", r.Data, e.Name())
+			return cli.Errorf(cli.ExitDirectory, "%s holds other files (%s): choose a data directory, a new or an empty one", r.Data, e.Name())
 		}
 	}
 	return nil
@@ -236,7 +235,7 @@ func (r *restoring) mayLose(losses []string) error {
 		}
 		return nil
 	}
-	return exit.With(exit.Refused, "%s was left as it is: %s. With --force it is moved aside and the backup takes its place; \"payledger salvage\" first makes one log of all that both have",
+	return cli.Errorf(cli.ExitRefused, "%s was left as it is: %s. With --force it is moved aside and the backup takes its place; \"payledger salvage\" first makes one log of all that both have",
 		r.Data, strings.Join(losses, "; "))
 }
 
@@ -247,7 +246,7 @@ func (r *restoring) copy(ctx context.Context, to string) error {
 		return refuseFile(r.file, err)
 	}
 	comparison := r.compare(ctx)
-	p, err := datadir.VerifyFile(ctx, to, progress.New(r.Stderr, "Checking the copy"), comparison.next)
+	p, err := datadir.VerifyFile(ctx, to, cli.Progress(r.Stderr, "Checking the copy"), comparison.next)
 	comparison.stop()
 	if err != nil {
 		return refuseFile(r.file, err)
@@ -272,20 +271,20 @@ func refuseFile(name string, err error) error {
 	}
 	switch {
 	case errors.Is(err, bolt.ErrMissing):
-		return exit.With(exit.Directory, "%s: there is no such file", name)
+		return cli.Errorf(cli.ExitDirectory, "%s: there is no such file", name)
 	case errors.Is(err, bolt.ErrForeign):
-		return exit.With(exit.Directory, "%s is not a backup of payledger%s: nothing was changed", name, detail)
+		return cli.Errorf(cli.ExitDirectory, "%s is not a backup of payledger%s: nothing was changed", name, detail)
 	case errors.Is(err, bolt.ErrOutdated):
-		return exit.With(exit.Directory, "%s is in an older format%s: with the version that wrote it restore it into an empty directory and run "+
+		return cli.Errorf(cli.ExitDirectory, "%s is in an older format%s: with the version that wrote it restore it into an empty directory and run "+
 			"\"payledger export --format bundle --output LOG.tar\" on that, then restore LOG.tar with this one; nothing was changed", name, detail)
 	case errors.Is(err, bolt.ErrVersion):
-		return exit.With(exit.Directory, "%s is in a format this payledger does not know%s: use the version that wrote it; nothing was changed", name, detail)
+		return cli.Errorf(cli.ExitDirectory, "%s is in a format this payledger does not know%s: use the version that wrote it; nothing was changed", name, detail)
 	case errors.Is(err, bolt.ErrLocked):
-		return exit.With(exit.InUse, "%s is in use by a running payledger: copy its log with \"payledger backup\"", name)
+		return cli.Errorf(cli.ExitInUse, "%s is in use by a running payledger: copy its log with \"payledger backup\"", name)
 	case errors.Is(err, bolt.ErrDamaged):
-		return exit.With(exit.Directory, "%s is damaged%s: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, detail)
+		return cli.Errorf(cli.ExitDirectory, "%s is damaged%s: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, detail)
 	case errors.As(err, &corrupt):
-		return exit.With(exit.Directory, "%s: %w: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, corrupt)
+		return cli.Errorf(cli.ExitDirectory, "%s: %w: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, corrupt)
 	}
 	return fmt.Errorf("reading %s: %w", name, err)
 }

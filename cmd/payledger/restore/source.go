@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/export"
-	"payledger/cmd/payledger/progress"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
@@ -42,7 +41,7 @@ func (o Options) open(ctx context.Context, pack datadir.KeyPack) (source, error)
 		return x.open(ctx, pack)
 	}
 	if len(o.Checkpoints)+len(o.VerifierKeys) > 0 {
-		return source{}, exit.With(exit.Usage, "--checkpoint and --verifier-key prove an export; check a backup with \"payledger verify\"")
+		return source{}, cli.Errorf(cli.ExitUsage, "--checkpoint and --verifier-key prove an export; check a backup with \"payledger verify\"")
 	}
 	return openBackup(ctx, o.File, o.Stderr)
 }
@@ -58,7 +57,7 @@ func openBackup(ctx context.Context, file string, stderr io.Writer) (s source, e
 		return s, errors.Join(err, backup.Close())
 	}
 	s.write = func(_ context.Context, to string) error {
-		err := datadir.CopyFile(file, to, func(w io.Writer, size int64) io.Writer { return progress.Writer(w, stderr, s.last, size) })
+		err := datadir.CopyFile(file, to, func(w io.Writer, size int64) io.Writer { return cli.CopyProgress(w, stderr, s.last, size) })
 		if err != nil {
 			return fmt.Errorf("copying the backup: %w", err)
 		}
@@ -78,7 +77,7 @@ type exported struct {
 }
 
 func (x exported) open(ctx context.Context, pack datadir.KeyPack) (s source, err error) {
-	o := audit.Options{Codec: eventstore.NewCodec(), Bare: true, Progress: progress.New(x.Stderr, "Checking the export")}
+	o := audit.Options{Codec: eventstore.NewCodec(), Bare: true, Progress: cli.Progress(x.Stderr, "Checking the export")}
 	if err := x.prepare(&o, pack); err != nil {
 		return s, err
 	}
@@ -91,7 +90,7 @@ func (x exported) open(ctx context.Context, pack datadir.KeyPack) (s source, err
 		return s, export.OpenFailed(err)
 	}
 	if detail := x.wrong(report); detail != "" {
-		return s, exit.With(exit.Directory, "%s cannot be restored: %s. It has to be a whole export, without --project and --after. "+
+		return s, cli.Errorf(cli.ExitDirectory, "%s cannot be restored: %s. It has to be a whole export, without --project and --after. "+
 			"Nothing was changed", x.File, detail)
 	}
 	if err := x.mayTrust(report); err != nil {
@@ -172,7 +171,7 @@ func (x *exported) directoryKey(pack datadir.KeyPack) (*translog.Verifier, error
 	}
 	s, err := translog.ParseSigner(text)
 	if err != nil {
-		return nil, exit.With(exit.Directory, "the log.key in the file of keys: %w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "the log.key in the file of keys: %w", err)
 	}
 	return translog.ParseVerifier(s.VerifierKey())
 }
@@ -184,7 +183,7 @@ func (x *exported) prepareBundle(o *audit.Options) error {
 	}
 	var stated export.Manifest
 	if faults := export.ReadManifest(in, &stated); len(faults) > 0 {
-		return exit.With(exit.Directory, "%s cannot be restored: %s: %s. It has to be a whole bundle. Nothing was changed",
+		return cli.Errorf(cli.ExitDirectory, "%s cannot be restored: %s: %s. It has to be a whole bundle. Nothing was changed",
 			x.File, export.ManifestFile, strings.Join(faults, "; "))
 	}
 	x.log = stated.LogID
@@ -193,7 +192,7 @@ func (x *exported) prepareBundle(o *audit.Options) error {
 	if len(o.Verifiers) == 0 {
 		v, err := translog.ParseVerifier(string(in.Small[export.KeyFile]))
 		if err != nil {
-			return exit.With(exit.Directory, "%s: %s: %w", x.File, export.KeyFile, err)
+			return cli.Errorf(cli.ExitDirectory, "%s: %s: %w", x.File, export.KeyFile, err)
 		}
 		o.Verifiers, x.own = append(o.Verifiers, v), true
 	}
@@ -203,12 +202,12 @@ func (x *exported) prepareBundle(o *audit.Options) error {
 // prepareLines takes the log's id from a key, because lines do not contain it.
 func (x *exported) prepareLines(o *audit.Options, key *translog.Verifier) error {
 	if len(o.Verifiers) == 0 {
-		return exit.With(exit.Directory, "%s does not say of which log it is: put the log.key that belongs to it into %s, name a file of keys with --keys, "+
+		return cli.Errorf(cli.ExitDirectory, "%s does not say of which log it is: put the log.key that belongs to it into %s, name a file of keys with --keys, "+
 			"or give the verifier key with --verifier-key. A bundle (\"payledger export --format bundle\") says it itself", x.File, x.Data)
 	}
 	id, ok := translog.LogOf(o.Verifiers[0].Origin())
 	if !ok {
-		return exit.With(exit.Usage, "the verifier key is that of %s, which is no log of payledger", o.Verifiers[0].Origin())
+		return cli.Errorf(cli.ExitUsage, "the verifier key is that of %s, which is no log of payledger", o.Verifiers[0].Origin())
 	}
 	x.log = id
 	beside := x.Data.Checkpoint()
@@ -217,7 +216,7 @@ func (x *exported) prepareLines(o *audit.Options, key *translog.Verifier) error 
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	case key == nil || key.Origin() != translog.Origin(id):
 		return nil // of another log, which is treated as a loss
 	}
@@ -242,7 +241,7 @@ func (x exported) mayTrust(r *audit.Report) error {
 	unproved := fmt.Sprintf("no checkpoint proves the last %d of the %d events in %s", r.Last-proved, r.Last, x.File)
 	switch {
 	case proved < r.Last && !x.Force:
-		return exit.With(exit.Refused, "%s: give one that was signed later with --checkpoint, or a bundle; with --force they are taken as they are", unproved)
+		return cli.Errorf(cli.ExitRefused, "%s: give one that was signed later with --checkpoint, or a bundle; with --force they are taken as they are", unproved)
 	case proved < r.Last:
 		fmt.Fprintf(x.Stderr, "payledger: %s\n", unproved)
 	case x.own:
@@ -253,7 +252,7 @@ func (x exported) mayTrust(r *audit.Report) error {
 
 // write makes the ledger.db.
 func (x exported) write(ctx context.Context, to string, last eventstore.Position) error {
-	show := progress.New(x.Stderr, "Writing the log")
+	show := cli.Progress(x.Stderr, "Writing the log")
 	return x.events(func(r io.Reader) error {
 		_, err := bolt.Build(ctx, to, x.log, claimed(audit.Lines(r)(0), func(at eventstore.Position) { show(at, last) }))
 		return err

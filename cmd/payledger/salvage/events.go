@@ -13,8 +13,8 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/progress"
 	"payledger/eventstore"
 	"payledger/eventstore/salvage"
 	"payledger/notifier/bus"
@@ -112,7 +112,7 @@ func (s *salvaging) readEvents(ctx context.Context, name string, conn *bus.Conn)
 	}
 	out := bufio.NewWriterSize(f, 1<<18)
 	var line []byte
-	copied, err := bus.ReadEvents(ctx, conn, progress.New(s.Stderr, "Reading "+name), func(at eventstore.Position, body []byte) error {
+	copied, err := bus.ReadEvents(ctx, conn, cli.Progress(s.Stderr, "Reading "+name), func(at eventstore.Position, body []byte) error {
 		line = salvage.AppendLine(line[:0], at, body)
 		_, err := out.Write(line)
 		return err

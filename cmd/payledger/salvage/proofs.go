@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore/salvage"
 	"payledger/eventstore/translog"
@@ -37,7 +37,7 @@ func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 	}
 	s.repairIDs()
 	if s.log, err = salvage.LogID(s.sources); err != nil {
-		return nil, exit.With(exit.Directory, "%w: name those of one log only", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%w: name those of one log only", err)
 	}
 	for _, v := range s.verifiers {
 		id, ok := translog.LogOf(v.Origin())
@@ -46,7 +46,7 @@ func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 		case s.log.IsZero():
 			s.log = id
 		case s.log != id:
-			return nil, exit.With(exit.Directory, "the verifier key %s is that of another log, this is %s: name the sources of one log only", v.Key(), s.log)
+			return nil, cli.Errorf(cli.ExitDirectory, "the verifier key %s is that of another log, this is %s: name the sources of one log only", v.Key(), s.log)
 		}
 	}
 	var all []salvage.Checkpoint
@@ -61,10 +61,10 @@ func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 		all = append(all, salvage.Checkpoint{Checkpoint: c, Name: p.name})
 	}
 	if s.log.IsZero() && len(s.sources) > 0 {
-		return nil, exit.With(exit.Directory, "no source tells which log this is: give its verifier key with --verifier-key, or a data directory with its log.key")
+		return nil, cli.Errorf(cli.ExitDirectory, "no source tells which log this is: give its verifier key with --verifier-key, or a data directory with its log.key")
 	}
 	if s.log == (domain.ID{}) {
-		return nil, exit.With(exit.Directory, "nothing of a log can be read in these sources: nothing was written")
+		return nil, cli.Errorf(cli.ExitDirectory, "nothing of a log can be read in these sources: nothing was written")
 	}
 	return all, nil
 }

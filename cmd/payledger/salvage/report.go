@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"payledger/cmd/payledger/count"
+	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
@@ -71,10 +71,10 @@ func (r Report) WriteText(w io.Writer) error {
 	row("Log", "%s", r.Log)
 	row("Events", "%d of %d, proved up to position %d", r.Events, r.Last, r.Proved)
 	for _, c := range r.Checkpoints {
-		row("Checkpoint", "%s: %s: %s", c.Name, count.Of(c.Size, "event"), c.Outcome)
+		row("Checkpoint", "%s: %s: %s", c.Name, cli.Count(c.Size, "event"), c.Outcome)
 	}
 	for _, c := range r.Sources {
-		row("Source", "%s: %s, %d of which no other has", c.Name, count.Of(c.Events, "event"), c.Alone)
+		row("Source", "%s: %s, %d of which no other has", c.Name, cli.Count(c.Events, "event"), c.Alone)
 	}
 	for i, f := range r.Missing {
 		if i == maxShown {
@@ -105,7 +105,7 @@ func (r Report) WriteText(w io.Writer) error {
 		row("Finding", "%s", f)
 	}
 	if r.Rest != "" {
-		row("Rest", "%s: %s behind position %d", r.Rest, count.Of(r.RestEvents, "event"), r.Events)
+		row("Rest", "%s: %s behind position %d", r.Rest, cli.Count(r.RestEvents, "event"), r.Events)
 	}
 	if r.Written != "" {
 		row("Written", "%s", r.Written)

@@ -12,9 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/progress"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
@@ -85,7 +84,7 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 		return r, err
 	}
 	plan, err := salvage.MakePlan(ctx, s.sources, salvage.Options{
-		Checkpoints: checkpoints, Unproved: o.Unproved, Progress: progress.New(o.Stderr, "Comparing the copies"),
+		Checkpoints: checkpoints, Unproved: o.Unproved, Progress: cli.Progress(o.Stderr, "Comparing the copies"),
 	})
 	if err != nil {
 		return r, err
@@ -103,7 +102,7 @@ func (o Options) mayWrite() error {
 	for _, name := range []string{o.Output, restOf(o.Output)} {
 		for _, source := range o.Sources {
 			if datadir.SameFile(source, name) || datadir.SameFile(datadir.Dir(source).Ledger(), name) {
-				return exit.With(exit.Usage, "%s is a source: choose another name", name)
+				return cli.Errorf(cli.ExitUsage, "%s is a source: choose another name", name)
 			}
 		}
 		if _, err := os.Lstat(name); err == nil && !o.Force {
@@ -133,7 +132,7 @@ type builtLog struct {
 // log independently of the plan.
 func (s *salvaging) build(ctx context.Context, plan *salvage.Plan) (b builtLog, err error) {
 	b.file, b.rest = s.work.File("ledger.db"), s.work.File("rest.jsonl")
-	show := progress.New(s.Stderr, "Writing the log")
+	show := cli.Progress(s.Stderr, "Writing the log")
 	_, err = bolt.Build(ctx, b.file, s.log, func(yield func(eventstore.Stored, error) bool) {
 		for r, err := range plan.Records(ctx) {
 			show(r.Position, plan.Cut)
@@ -151,7 +150,7 @@ func (s *salvaging) build(ctx context.Context, plan *salvage.Plan) (b builtLog, 
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	o := audit.Options{
-		Codec: eventstore.NewCodec(), Structure: store.VerifyStructure, Total: plan.Cut, Progress: progress.New(s.Stderr, "Checking the log"),
+		Codec: eventstore.NewCodec(), Structure: store.VerifyStructure, Total: plan.Cut, Progress: cli.Progress(s.Stderr, "Checking the log"),
 		Origin: translog.Origin(s.log), Verifiers: s.verifiers,
 	}
 	for _, p := range s.opened {

@@ -13,10 +13,9 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/export"
-	"payledger/cmd/payledger/progress"
 	"payledger/eventstore"
 	"payledger/eventstore/salvage"
 	"payledger/notifier/bus"
@@ -32,7 +31,7 @@ func (s *salvaging) open(ctx context.Context) error {
 	if s.NATS.URL != "" {
 		conn, err := bus.Connect(s.NATS, zerolog.Nop())
 		if err != nil {
-			return exit.With(exit.Usage, "--nats-url: %w", err)
+			return cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
 		}
 		defer conn.Close()
 		return s.readEvents(ctx, "EVENTS of --nats-url", conn)
@@ -45,9 +44,9 @@ func (s *salvaging) openOne(ctx context.Context, name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return exit.With(exit.Directory, "%s does not exist", name)
+		return cli.Errorf(cli.ExitDirectory, "%s does not exist", name)
 	case err != nil:
-		return exit.With(exit.Directory, "%w", err)
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	case !info.IsDir():
 		return s.openFile(ctx, name)
 	}
@@ -58,7 +57,7 @@ func (s *salvaging) openOne(ctx context.Context, name string) error {
 	case datadir.Exists(filepath.Join(name, jetStreamDir)):
 		return s.openNATS(ctx, name)
 	case !slices.ContainsFunc(d.Files(), datadir.Exists):
-		return exit.With(exit.Directory, "%s is no data directory, no bundle and no directory of NATS: nothing of a log is in it", name)
+		return cli.Errorf(cli.ExitDirectory, "%s is no data directory, no bundle and no directory of NATS: nothing of a log is in it", name)
 	}
 	return s.openData(ctx, d)
 }
@@ -110,18 +109,18 @@ func (s *salvaging) openFile(ctx context.Context, name string) error {
 // openShared opens a file for reading and takes a shared lock.
 func (s *salvaging) openShared(name string) (f *os.File, size int64, err error) {
 	if f, err = os.Open(name); err != nil {
-		return nil, 0, exit.With(exit.Directory, "%w", err)
+		return nil, 0, cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	s.closers = append(s.closers, f.Close)
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, 0, exit.With(exit.Directory, "%w", err)
+		return nil, 0, cli.Errorf(cli.ExitDirectory, "%w", err)
 	case !info.Mode().IsRegular():
-		return nil, 0, exit.With(exit.Directory, "%s is no regular file", name)
+		return nil, 0, cli.Errorf(cli.ExitDirectory, "%s is no regular file", name)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, 0, exit.With(exit.InUse, "%s is in use by a running payledger: stop it first", name)
+		return nil, 0, cli.Errorf(cli.ExitInUse, "%s is in use by a running payledger: stop it first", name)
 	}
 	return f, info.Size(), nil
 }
@@ -132,7 +131,7 @@ func (s *salvaging) openLedger(ctx context.Context, name string) error {
 		return err
 	}
 	const unit = 1 << 20
-	show := progress.New(s.Stderr, "Looking through "+name+" (MiB)")
+	show := cli.Progress(s.Stderr, "Looking through "+name+" (MiB)")
 	source, err := salvage.Ledger(ctx, name, f, size, func(done int64) {
 		show(eventstore.Position(done/unit), eventstore.Position(size/unit))
 	})

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/domain/installation"
 	"payledger/eventstore"
@@ -31,7 +31,7 @@ type actLog struct {
 func openActLog(ctx context.Context, l eventstore.Ledger, ids *domain.IDs) (*actLog, error) {
 	state, _, err := eventstore.Fold(ctx, l, eventstore.InstallationStream(), installation.Installation{})
 	if err != nil {
-		return nil, exit.With(exit.Directory, "reading what operators did, which routes are paused among it: %w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "reading what operators did, which routes are paused among it: %w", err)
 	}
 	i := &actLog{ledger: l, ids: ids}
 	i.state.Store(&state)

@@ -10,32 +10,31 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/httpserver"
-	"payledger/cmd/payledger/progress"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/conns"
 )
 
 // Connect connects to the admin interface of a directory. If no server holds
 // it, this process does, and o says how.
-func Connect(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*adminclient.Client, error) {
-	var own *adminclient.Client
+func Connect(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*cli.Client, error) {
+	var own *cli.Client
 	live, err := d.Reach(ctx, func() (err error) {
 		own, err = ownAdmin(ctx, d, o, stderr)
 		return err
 	})
 	if live {
-		return adminclient.Of(d), nil
+		return cli.ClientOf(d.DialSocket), nil
 	}
 	return own, err
 }
 
 // ownAdmin opens the directory and serves its admin interface to this process
 // alone.
-func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*adminclient.Client, error) {
-	o.Log, o.Progress = zerolog.New(io.Discard), progress.New(stderr, "Reading the log")
+func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*cli.Client, error) {
+	o.Log, o.Progress = zerolog.New(io.Discard), cli.Progress(stderr, "Reading the log")
 	core, err := openCore(ctx, d, o)
 	switch {
 	case o.Reading && notWritable(err):
@@ -61,7 +60,7 @@ func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Write
 
 // serveAdmin serves a handler on a socket in a directory of this process. It
 // passes on an error of the handler's construction.
-func serveAdmin(private datadir.Dir, handler http.Handler, err error, closeAll func() error) (*adminclient.Client, error) {
+func serveAdmin(private datadir.Dir, handler http.Handler, err error, closeAll func() error) (*cli.Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeAll())
 	}
@@ -73,7 +72,7 @@ func serveAdmin(private datadir.Dir, handler http.Handler, err error, closeAll f
 	if err != nil {
 		return nil, errors.Join(err, l.Close(), closeAll())
 	}
-	own := adminclient.Of(private)
+	own := cli.ClientOf(private.DialSocket)
 	own.Live = false
 	own.Close = func() error { return errors.Join(server.Close(), closeAll()) }
 	return own, nil

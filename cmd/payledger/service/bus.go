@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/domain"
 	"payledger/eventstore"
@@ -130,7 +130,7 @@ func (b *messaging) begin(
 		defer cancel()
 		var foreign *bus.ForeignStreamError
 		if err := copier.Check(ctx); errors.As(err, &foreign) {
-			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
+			return nil, cli.Errorf(cli.ExitDirectory, "--nats-url: %w", foreign)
 		}
 	}
 	fanOut := fanout.New(fanout.Config{
@@ -201,7 +201,7 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 	}
 	if o.NATS.URL != "" {
 		if b.conn, err = bus.Connect(o.NATS.External, o.Log); err != nil {
-			return exit.With(exit.Usage, "--nats-url: %w", err)
+			return cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
 		}
 		return nil
 	}
@@ -226,7 +226,7 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 	b.server, err = embedded.Start(config)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return exit.With(exit.Address, "--nats-listen %s: %w", o.NATSListen, err)
+		return cli.Errorf(cli.ExitAddress, "--nats-listen %s: %w", o.NATSListen, err)
 	case err != nil:
 		return fmt.Errorf("starting the embedded NATS server: %w", err)
 	}
@@ -311,14 +311,14 @@ func natsCredentials(d datadir.Dir) (embedded.Credentials, error) {
 		return made, datadir.WriteFileSynced(d.Credentials(), append(content, '\n'))
 	}
 	if err != nil {
-		return embedded.Credentials{}, exit.With(exit.Directory, "%w", err)
+		return embedded.Credentials{}, cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	var c embedded.Credentials
 	if err := json.Unmarshal(b, &c); err != nil {
-		return c, exit.With(exit.Directory, "%s cannot be read: %w; delete it to get new passwords at the next start", d.Credentials(), err)
+		return c, cli.Errorf(cli.ExitDirectory, "%s cannot be read: %w; delete it to get new passwords at the next start", d.Credentials(), err)
 	}
 	if err := c.Validate(); err != nil {
-		return c, exit.With(exit.Directory, "%s: %w; delete it to get new passwords at the next start", d.Credentials(), err)
+		return c, cli.Errorf(cli.ExitDirectory, "%s: %w; delete it to get new passwords at the next start", d.Credentials(), err)
 	}
 	return c, nil
 }

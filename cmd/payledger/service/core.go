@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/checkpoints"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/nodeaccount"
@@ -114,7 +114,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	}
 	last, err := store.LastID(ctx)
 	if err != nil {
-		return nil, exit.With(exit.Directory, "reading the end of the log: %w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "reading the end of the log: %w", err)
 	}
 	codec := eventstore.NewCodec()
 	counted, seed := paymentMetrics(o.Metrics)
@@ -145,11 +145,11 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		File: d.Consumers(), Write: datadir.WriteFileSynced, LogID: store.LogID(), Last: at, IDs: ids,
 	})
 	if err != nil {
-		return nil, errors.Join(exit.With(exit.Directory, "%w", err), deliveries.close(), views.Close())
+		return nil, errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), deliveries.close(), views.Close())
 	}
 	sessions, err := openAccount(d, o, opened.node)
 	if err != nil {
-		return nil, errors.Join(exit.With(exit.Directory, "%w", err), deliveries.close(), views.Close())
+		return nil, errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), deliveries.close(), views.Close())
 	}
 	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))

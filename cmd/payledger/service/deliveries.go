@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/nodelanes"
 	"payledger/cmd/payledger/process"
@@ -43,7 +43,7 @@ func openDeliveries(
 	}
 	secrets, err := webhook.NewSecrets(keys, current)
 	if err != nil {
-		return nil, exit.With(exit.Directory, "%w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	if o.Schedule == nil {
 		o.Schedule = webhook.DefaultSchedule()
@@ -65,7 +65,7 @@ func openDeliveries(
 	}
 	if all.lanes, err = delivery.Open(ctx, all.config); err != nil {
 		sender.Close()
-		return nil, exit.With(exit.Directory, "opening the lanes of webhook deliveries: %w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "opening the lanes of webhook deliveries: %w", err)
 	}
 	return all, nil
 }

@@ -14,9 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	httpadmin "payledger/httpapi/admin"
@@ -39,9 +38,9 @@ func OpenEvidence(ctx context.Context, path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.With(exit.Directory, "%s does not exist: name a data directory, a copy of a ledger.db or an exported bundle", path)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s does not exist: name a data directory, a copy of a ledger.db or an exported bundle", path)
 	case err != nil:
-		return nil, exit.With(exit.Directory, "%w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%w", err)
 	case !info.IsDir():
 		return openStopped(path, "")
 	}
@@ -62,9 +61,9 @@ func openStopped(file string, d datadir.Dir) (*Evidence, error) {
 	store, err := bolt.OpenReadOnly(file)
 	switch {
 	case errors.Is(err, bolt.ErrLocked):
-		return nil, exit.With(exit.InUse, "%s is in use by a process that does not answer on its admin socket: %w", file, err)
+		return nil, cli.Errorf(cli.ExitInUse, "%s is in use by a process that does not answer on its admin socket: %w", file, err)
 	case err != nil:
-		return nil, exit.With(exit.Directory, "opening the event log: %w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "opening the event log: %w", err)
 	}
 	codec := eventstore.NewCodec()
 	e := httpadmin.Evidence{
@@ -82,7 +81,7 @@ func openStopped(file string, d datadir.Dir) (*Evidence, error) {
 
 // liveEvidence asks the server that runs on the directory.
 func liveEvidence(d datadir.Dir) *Evidence {
-	m := adminclient.Of(d)
+	m := cli.ClientOf(d.DialSocket)
 	return &Evidence{
 		Dir: d, Close: func() error { return nil },
 		Verify: func(ctx context.Context, q httpadmin.VerifyRequest, emit func(httpadmin.Line) error) error {
@@ -106,7 +105,7 @@ func liveEvidence(d datadir.Dir) *Evidence {
 
 // evidenceLines sends a request and hands on the lines of the answer. One that
 // ends without its last line is an error.
-func evidenceLines(ctx context.Context, m *adminclient.Client, method, path string, in any, emit func(httpadmin.Line) error) error {
+func evidenceLines(ctx context.Context, m *cli.Client, method, path string, in any, emit func(httpadmin.Line) error) error {
 	resp, err := m.Send(ctx, method, path, in)
 	if err != nil {
 		return err
@@ -134,9 +133,9 @@ func evidenceLines(ctx context.Context, m *adminclient.Client, method, path stri
 // RefusedLocally gives what a server would have refused the same exit code
 // when no server was asked.
 func RefusedLocally(err error) error {
-	var e *exit.Error
+	var e *cli.ExitError
 	if err == nil || errors.As(err, &e) || !httpadmin.Refused(err) {
 		return err
 	}
-	return exit.Wrap(exit.Refused, err)
+	return cli.WithCode(cli.ExitRefused, err)
 }

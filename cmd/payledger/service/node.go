@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/process"
@@ -38,7 +38,7 @@ func memberOf(d datadir.Dir, o Options) (*members.Member, error) {
 // nodeable refuses what a node of a cluster cannot have.
 func (o Options) nodeable(d datadir.Dir) error {
 	if o.NATSListen != "" {
-		return exit.With(exit.Usage, "--nats-listen: %s is a node of a cluster, whose NATS servers take no clients: "+
+		return cli.Errorf(cli.ExitUsage, "--nats-listen: %s is a node of a cluster, whose NATS servers take no clients: "+
 			"use NATS servers of your own, with --nats-url, or read events with GET /v1/events", d)
 	}
 	return nil

@@ -14,10 +14,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/checkpoints"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -51,7 +50,7 @@ type reading struct {
 func openForReading(ctx context.Context, d datadir.Dir, o CoreOptions, tmp string) (_ *reading, err error) {
 	store, err := bolt.OpenReadOnly(d.Ledger())
 	if err != nil {
-		return nil, exit.With(exit.Directory, "opening the event log for reading: %w", err)
+		return nil, cli.Errorf(cli.ExitDirectory, "opening the event log for reading: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -110,7 +109,7 @@ func (r *reading) config() httpadmin.Config {
 
 // readingAdmin serves the admin interface of a read-only directory to this
 // process.
-func readingAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer, why string) (*adminclient.Client, error) {
+func readingAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer, why string) (*cli.Client, error) {
 	tmp, err := os.MkdirTemp("", "payledger")
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	"payledger/domain/installation"
@@ -46,7 +46,7 @@ func openRoutes(o Options, nc *nats.Conn, acts *actLog) (*routes, error) {
 	}
 	l, err := r.source.Load(r.env)
 	if err != nil {
-		return nil, exit.With(exit.Usage, "--routes: %w", err)
+		return nil, cli.Errorf(cli.ExitUsage, "--routes: %w", err)
 	}
 	r.warn(l)
 	r.set = connector.NewSet(l.Routes)

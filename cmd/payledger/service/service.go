@@ -19,13 +19,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/process"
-	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	"payledger/eventstore"
@@ -239,7 +238,7 @@ func (c *core) run(ctx context.Context, bus *messaging, moves <-chan *movein.Mov
 	case <-ctx.Done():
 	}
 	if replaced := (*bolt.ReplacedError)(nil); errors.As(c.store.Err(), &replaced) {
-		return nil, true, exit.With(exit.Directory, "stopping: %w", replaced)
+		return nil, true, cli.Errorf(cli.ExitDirectory, "stopping: %w", replaced)
 	}
 	return nil, true, fmt.Errorf("stopping, start again to go on from what is on disk: %w", c.store.Err())
 }
@@ -247,10 +246,10 @@ func (c *core) run(ctx context.Context, bus *messaging, moves <-chan *movein.Mov
 // progress shows how far long work before the start has come: on a terminal as
 // commands do, else in the log.
 func (o Options) progress(what string) func(done, total eventstore.Position) {
-	if progress.IsTerminal(o.Stderr) {
-		return progress.New(o.Stderr, what)
+	if cli.IsTerminal(o.Stderr) {
+		return cli.Progress(o.Stderr, what)
 	}
-	return progress.EachInterval(func(done, total eventstore.Position) {
+	return cli.EachInterval(func(done, total eventstore.Position) {
 		o.Log.Info().Uint64("done", uint64(done)).Uint64("events", uint64(total)).Msg(what)
 	})
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -142,8 +142,8 @@ func TestTamperedLogIsNotServed(t *testing.T) {
 			}
 			tamper(t, d, change)
 			said, err := serves(t, d, nil)
-			var end *exit.Error
-			if !errors.As(err, &end) || end.Code != exit.Directory || !strings.Contains(err.Error(), "the log was altered: its first 400 events") {
+			var end *cli.ExitError
+			if !errors.As(err, &end) || end.Code != cli.ExitDirectory || !strings.Contains(err.Error(), "the log was altered: its first 400 events") {
 				t.Errorf("%v\n%s", err, said)
 			}
 			if after, err := os.ReadFile(d.Checkpoint()); err != nil || !bytes.Equal(after, newest) {
@@ -184,7 +184,7 @@ func TestLogWithoutAClaimIsNotServed(t *testing.T) {
 				return all
 			})
 			said, err := serves(t, d, nil)
-			if end, ok := errors.AsType[*exit.Error](err); !ok || end.Code != exit.Directory || !strings.Contains(err.Error(), "the event at position 2: only one of record and event makes a claim") {
+			if end, ok := errors.AsType[*cli.ExitError](err); !ok || end.Code != cli.ExitDirectory || !strings.Contains(err.Error(), "the event at position 2: only one of record and event makes a claim") {
 				t.Errorf("%v\n%s", err, said)
 			}
 		})

@@ -1,4 +1,4 @@
-package natsurl
+package cli
 
 import (
 	"crypto/tls"
@@ -13,8 +13,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/exit"
-	"payledger/cmd/payledger/natslisten/natslistentest"
+	"payledger/cmd/payledger/cli/natslistentest"
 	"payledger/notifier/bus"
 	"payledger/notifier/health/healthtest"
 )
@@ -31,7 +30,7 @@ func file(t *testing.T, content string) string {
 func TestFlagsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	const at = "nats://127.0.0.1:4222"
-	for want, flags := range map[string]Servers{
+	for want, flags := range map[string]NATSURLFlags{
 		"--nats-credentials, .* are for --nats-url: give it too":   {NATSCredentials: file(t, "ledger:secret")},
 		"--nats-credentials: open .*: no such file":                {NATSURL: at, NATSCredentials: "missing"},
 		"--nats-credentials .*: it has neither the credentials":    {NATSURL: at, NATSCredentials: file(t, "secret\n")},
@@ -41,12 +40,12 @@ func TestFlagsThatCannotBe(t *testing.T) {
 		"--nats-client-cert: nats: error loading client certifica": {NATSURL: at, NATSClientCert: file(t, "secret"), NATSClientKey: file(t, "secret")},
 	} {
 		_, err := flags.External(zerolog.Nop())
-		var e *exit.Error
-		if !errors.As(err, &e) || e.Code != exit.Usage || !regexp.MustCompile(want).MatchString(err.Error()) || strings.Contains(err.Error(), "secret") {
+		var e *ExitError
+		if !errors.As(err, &e) || e.Code != ExitUsage || !regexp.MustCompile(want).MatchString(err.Error()) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if e, err := (Servers{}).External(zerolog.Nop()); err != nil || e.URL != "" {
+	if e, err := (NATSURLFlags{}).External(zerolog.Nop()); err != nil || e.URL != "" {
 		t.Errorf("no flags: %+v %v", e, err)
 	}
 }
@@ -76,7 +75,7 @@ func TestConnectsWithFiles(t *testing.T) {
 		t.Fatal("the server does not start")
 	}
 	secret := file(t, "ledger:wrong\n")
-	flags := Servers{NATSURL: server.ClientURL(), NATSCredentials: secret, NATSCA: cert, NATSClientCert: cert, NATSClientKey: key}
+	flags := NATSURLFlags{NATSURL: server.ClientURL(), NATSCredentials: secret, NATSCA: cert, NATSClientCert: cert, NATSClientKey: key}
 	e, err := flags.External(healthtest.Log(t))
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,4 @@
-// Package progress shows how far long work on a log has come.
-package progress
+package cli
 
 import (
 	"fmt"
@@ -12,9 +11,9 @@ import (
 	"payledger/eventstore"
 )
 
-// New returns a function that shows the progress of long work on the log: a bar
+// Progress returns a function that shows the progress of long work on the log: a bar
 // on a terminal, a line every five seconds elsewhere, nothing for quick work.
-func New(w io.Writer, what string) func(done, total eventstore.Position) {
+func Progress(w io.Writer, what string) func(done, total eventstore.Position) {
 	return counting[eventstore.Position](w, what, "events")
 }
 
@@ -55,8 +54,8 @@ func eachInterval[N any](say func(done, total N)) func(done, total N) {
 	}
 }
 
-// Bytes writes to w and shows how much of size bytes has come.
-func Bytes(w, stderr io.Writer, what string, size int64) io.Writer {
+// BytesProgress writes to w and shows how much of size bytes has come.
+func BytesProgress(w, stderr io.Writer, what string, size int64) io.Writer {
 	return &bytesWriter{w: w, size: size, show: counting[int64](stderr, what, "bytes")}
 }
 
@@ -73,10 +72,10 @@ func (b *bytesWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Writer writes to w and shows how much of size bytes is copied, as a number of
+// CopyProgress writes to w and shows how much of size bytes is copied, as a number of
 // the log's events.
-func Writer(w io.Writer, stderr io.Writer, last eventstore.Position, size int64) io.Writer {
-	return &progressWriter{w: w, last: last, size: max(size, 1), show: New(stderr, "Copying the log")}
+func CopyProgress(w io.Writer, stderr io.Writer, last eventstore.Position, size int64) io.Writer {
+	return &progressWriter{w: w, last: last, size: max(size, 1), show: Progress(stderr, "Copying the log")}
 }
 
 type progressWriter struct {

@@ -1,6 +1,6 @@
-// Package console is what every command shares: its context and streams, the
-// forms in which it prints, and the directory that it works on.
-package console
+// Package cli is what a command has at hand: its context and streams, the forms in which
+// it prints, progress, exit codes, the client of the admin interface and the flags of NATS.
+package cli
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payledger/cmd/payledger/progress"
 	"payledger/eventstore"
 	httpadmin "payledger/httpapi/admin"
 )
@@ -130,9 +129,17 @@ func (a *App) Showing(emit func(httpadmin.Line) error) func(httpadmin.Line) erro
 			return emit(l)
 		}
 		if steps[p.Step] == nil {
-			steps[p.Step] = progress.New(a.Stderr, p.Step)
+			steps[p.Step] = Progress(a.Stderr, p.Step)
 		}
 		steps[p.Step](p.Done, p.Total)
 		return nil
 	}
+}
+
+// Count is a number of things: "1 event", "2 events". The plural has an s.
+func Count[N ~int | ~uint64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

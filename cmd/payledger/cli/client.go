@@ -1,6 +1,4 @@
-// Package adminclient is the client of the admin interface that a server offers on
-// the socket in its data directory.
-package adminclient
+package cli
 
 import (
 	"bytes"
@@ -15,8 +13,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
@@ -31,18 +27,13 @@ type Client struct {
 	As    string // who acts; "": the user of this process
 }
 
-// Of is the client of the server that runs on a directory.
-func Of(d datadir.Dir) *Client {
-	return &Client{HTTP: socketClient(d), Close: func() error { return nil }, Live: true}
-}
-
-func socketClient(d datadir.Dir) *http.Client {
-	return &http.Client{Transport: &http.Transport{
+// ClientOf is the client of the server that runs on a directory, whose socket dial
+// connects to.
+func ClientOf(dial func(context.Context) (net.Conn, error)) *Client {
+	return &Client{Close: func() error { return nil }, Live: true, HTTP: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.DialSocket(ctx)
-		},
-	}}
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	}}}
 }
 
 // Call sends a request and decodes the answer into out, which may be nil.
@@ -87,7 +78,7 @@ func (m *Client) Send(ctx context.Context, method, path string, in any) (*http.R
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
-		return nil, exit.Wrap(exit.Refused, readProblem(resp))
+		return nil, WithCode(ExitRefused, readProblem(resp))
 	}
 	return resp, nil
 }

@@ -1,6 +1,4 @@
-// Package natsurl checks which NATS servers of the operator's are used in place of the
-// embedded one, and as which user.
-package natsurl
+package cli
 
 import (
 	"net/url"
@@ -11,13 +9,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/exit"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/external"
 )
 
-// Servers are the flags of every command that connects to such servers.
-type Servers struct {
+// NATSURLFlags are the flags of every command that connects to such servers.
+type NATSURLFlags struct {
 	NATSURL         string `help:"Use these NATS servers with JetStream, separated by commas, instead of the embedded one. For nodes of a cluster see the runbook: their log is there too." placeholder:"URL" name:"nats-url" env:"PAYLEDGER_NATS_URL"`
 	NATSCredentials string `help:"File that says who connects to --nats-url: credentials as nsc or \"nats auth\" write them, or USER:PASSWORD in one line. Read again for each connection." placeholder:"FILE" name:"nats-credentials" env:"PAYLEDGER_NATS_CREDENTIALS"`
 	NATSCA          string `help:"Certificates of those who sign the certificates of --nats-url, as PEM. Default: those that the system trusts." placeholder:"FILE" name:"nats-ca" env:"PAYLEDGER_NATS_CA"`
@@ -25,14 +22,14 @@ type Servers struct {
 	NATSClientKey   string `help:"Private key of --nats-client-cert, as PEM without a passphrase." placeholder:"FILE" name:"nats-client-key" env:"PAYLEDGER_NATS_CLIENT_KEY"`
 }
 
-// Sync are the flags of a node of a cluster, whose log is on the servers.
-type Sync struct {
+// NATSSyncFlags are the flags of a node of a cluster, whose log is on the servers.
+type NATSSyncFlags struct {
 	NATSSystemCredentials string `help:"As --nats-credentials, for a user of the system account of --nats-url. A node of a cluster asks it at the start, and every minute, whether the servers sync every write." placeholder:"FILE" name:"nats-system-credentials" env:"PAYLEDGER_NATS_SYSTEM_CREDENTIALS"`
 	AcceptLazySync        bool   `help:"Let a node of a cluster use servers of --nats-url that do not sync every write, or of which that is not known. When they lose power together they forget payments that were answered, up to two minutes of them by default; what is in the file of no node that is left is lost then." env:"PAYLEDGER_ACCEPT_LAZY_SYNC"`
 }
 
 // ForNode is External with what a node of a cluster needs besides.
-func (s Servers) ForNode(sync Sync, log zerolog.Logger) (all external.Servers, err error) {
+func (s NATSURLFlags) ForNode(sync NATSSyncFlags, log zerolog.Logger) (all external.Servers, err error) {
 	if all.External, err = s.External(log); err != nil || s.NATSURL == "" {
 		return all, err
 	}
@@ -45,8 +42,8 @@ func (s Servers) ForNode(sync Sync, log zerolog.Logger) (all external.Servers, e
 	return all, err
 }
 
-// External checks the flags. Errors are of exit.Usage.
-func (s Servers) External(log zerolog.Logger) (none bus.External, err error) {
+// External checks the flags. Errors are of ExitUsage.
+func (s NATSURLFlags) External(log zerolog.Logger) (none bus.External, err error) {
 	user, err := userOf("--nats-credentials", s.NATSCredentials)
 	if err != nil {
 		return none, err
@@ -57,12 +54,12 @@ func (s Servers) External(log zerolog.Logger) (none bus.External, err error) {
 	}
 	if s.NATSURL == "" {
 		if len(user)+len(transport) > 0 {
-			return none, exit.With(exit.Usage, "--nats-credentials, --nats-ca, --nats-client-cert and --nats-client-key are for --nats-url: give it too")
+			return none, Errorf(ExitUsage, "--nats-credentials, --nats-ca, --nats-client-cert and --nats-client-key are for --nats-url: give it too")
 		}
 		return none, nil
 	}
 	if named, shown := s.userInURL(); named && len(user) > 0 {
-		return none, exit.With(exit.Usage, "--nats-credentials: --nats-url has a user too; leave one of them out")
+		return none, Errorf(ExitUsage, "--nats-credentials: --nats-url has a user too; leave one of them out")
 	} else if shown {
 		log.Warn().Msg("everybody on this machine can read the user of --nats-url in the list of processes: put USER:PASSWORD into a file for --nats-credentials")
 	}
@@ -71,7 +68,7 @@ func (s Servers) External(log zerolog.Logger) (none bus.External, err error) {
 
 // userInURL reports whether the URL has a user, and whether everybody can see that on
 // the command line.
-func (s Servers) userInURL() (named, shown bool) {
+func (s NATSURLFlags) userInURL() (named, shown bool) {
 	for one := range strings.SplitSeq(s.NATSURL, ",") {
 		one = strings.TrimSpace(one)
 		if !strings.Contains(one, "://") {
@@ -83,13 +80,13 @@ func (s Servers) userInURL() (named, shown bool) {
 	return named, named && slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, s.NATSURL) })
 }
 
-func (s Servers) tls() (options []nats.Option, err error) {
+func (s NATSURLFlags) tls() (options []nats.Option, err error) {
 	if (s.NATSClientCert == "") != (s.NATSClientKey == "") {
-		return nil, exit.With(exit.Usage, "--nats-client-cert and --nats-client-key go together: give both")
+		return nil, Errorf(ExitUsage, "--nats-client-cert and --nats-client-key go together: give both")
 	}
 	add := func(flag string, o nats.Option) {
 		if failed := o(&nats.Options{}); failed != nil && err == nil { // it has read the files
-			err = exit.With(exit.Usage, "%s: %w", flag, failed)
+			err = Errorf(ExitUsage, "%s: %w", flag, failed)
 		}
 		options = append(options, o)
 	}
@@ -109,13 +106,13 @@ func userOf(flag, file string) ([]nats.Option, error) {
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, exit.With(exit.Usage, "%s: %w", flag, err)
+		return nil, Errorf(ExitUsage, "%s: %w", flag, err)
 	}
 	if strings.Contains(string(b), "-----BEGIN NATS USER JWT-----") {
 		return []nats.Option{nats.UserCredentials(file)}, nil
 	}
 	if user, _ := userIn(b); user == "" {
-		return nil, exit.With(exit.Usage, "%s %s: it has neither the credentials of a NATS user nor a line USER:PASSWORD", flag, file)
+		return nil, Errorf(ExitUsage, "%s %s: it has neither the credentials of a NATS user nor a line USER:PASSWORD", flag, file)
 	}
 	return []nats.Option{nats.UserInfoHandler(func() (string, string) {
 		b, _ := os.ReadFile(file) // without it the server refuses, and it is tried again

@@ -1,9 +1,9 @@
-package console
+package admincmd
 
 import (
 	"errors"
 
-	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/service"
 )
@@ -25,7 +25,7 @@ func (c Directory) Validate() error {
 
 // Running is the client of the server that runs on the directory, nil when none
 // does. The directory is not opened.
-func (c Directory) Running(a *App) (*adminclient.Client, error) {
+func (c Directory) Running(a *cli.App) (*cli.Client, error) {
 	d := datadir.Dir(c.Data)
 	if err := d.MustExist(); err != nil {
 		return nil, err
@@ -34,20 +34,20 @@ func (c Directory) Running(a *App) (*adminclient.Client, error) {
 	if err != nil {
 		return nil, a.Ctx.Err()
 	}
-	m := adminclient.Of(d)
+	m := cli.ClientOf(d.DialSocket)
 	m.As = a.As
 	return m, conn.Close()
 }
 
 // Reading is Holding, for what only reads: it works on a directory that cannot be
 // written to.
-func (c Directory) Reading(a *App, fn func(*adminclient.Client) error) error {
+func (c Directory) Reading(a *cli.App, fn func(*cli.Client) error) error {
 	return c.Holding(a, service.CoreOptions{Reading: true}, fn)
 }
 
 // Holding runs fn with the admin interface. o says how to hold the directory if no server
 // does.
-func (c Directory) Holding(a *App, o service.CoreOptions, fn func(*adminclient.Client) error) (err error) {
+func (c Directory) Holding(a *cli.App, o service.CoreOptions, fn func(*cli.Client) error) (err error) {
 	m, err := service.Connect(a.Ctx, datadir.Dir(c.Data), o, a.Stderr)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package console
+package cli
 
 import (
 	"bytes"
@@ -23,5 +23,14 @@ func TestTextsOfOthersAreOnlyShown(t *testing.T) {
 	}
 	if strings.Count(out.String(), "не оплачен") != 2 {
 		t.Errorf("letters are lost: %q", out.String())
+	}
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0 events", 1: "1 event", 2: "2 events", 21: "21 events"} {
+		if got := Count(n, "event"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
 	}
 }
