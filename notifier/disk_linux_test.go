@@ -32,6 +32,13 @@ func TestFullDisk(t *testing.T) {
 				return err != nil && strings.Contains(err.Error(), bus.SignalsStream)
 			})
 		},
+		"running, checkpoints": func(t *testing.T, s *site) {
+			healthtest.Eventually(t, "no checkpoint finds room", func() bool {
+				s.signed.Publish(make([]byte, 8<<10))
+				err := s.srv.Err()
+				return err != nil && strings.Contains(err.Error(), bus.CheckpointsStream)
+			})
+		},
 		"restarted": func(t *testing.T, s *site) {
 			s.stop()
 			s.start(t)

@@ -36,11 +36,11 @@ type WatchdogConfig struct {
 // cause.
 //
 // The relay, the fan-out and the enforcer replace their own consumers. If there
-// is still no progress within stall, the watchdog repairs the embedded JetStream
-// in the running process, each time by a more costly repair: see repair. All its
-// data is derived from the log or sent again until it is answered, so nothing is
-// lost, though subscribers may get events twice. Pauses between repairs grow, so
-// that repairs that do not help cost little.
+// is still no progress within stall, the watchdog starts the embedded JetStream again
+// in the running process. If that does not help, the JetStream stream that the work
+// waits for is made anew: EVENTS is a copy of the log, and signals are sent again until
+// they are answered, so nothing is lost, though subscribers may get events twice.
+// Pauses between repairs grow, so that repairs that do not help cost little.
 //
 // A node of a cluster only starts its server again, and not while another node is away:
 // what waits may wait for an election, and another one less would make it impossible.
@@ -113,7 +113,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	for _, p := range w.parts {
 		p.since = time.Now()
 	}
-	var l ladder
+	var e escalation
 	for health.Pause(ctx, w.stall/5) {
 		worst := w.look(ctx, time.Now())
 		if worst == nil || w.config.Server == nil || w.config.Conn.Err() != nil || w.config.Server.Err() != nil {
@@ -122,13 +122,17 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		if w.config.Server.Deserted() {
 			continue
 		}
-		how, due := l.next(time.Now(), w.stall, w.pause)
+		renew, due := e.next(time.Now(), w.stall, w.pause)
 		if !due {
 			continue
 		}
-		log := w.config.Log.With().Str("part", worst.name).Str("repair", string(how)).Str("stream", worst.stream).Logger()
-		log.Error().Msg("work waits and nothing moves; the embedded JetStream is repaired")
-		if err := w.config.Server.Repair(how, worst.stream); err != nil && !errors.Is(err, embedded.ErrClosed) {
+		aside := ""
+		if renew {
+			aside = worst.stream
+		}
+		log := w.config.Log.With().Str("part", worst.name).Str("made_anew", aside).Logger()
+		log.Error().Msg("work waits and nothing moves; the embedded JetStream is started again")
+		if err := w.config.Server.Repair(aside); err != nil && !errors.Is(err, embedded.ErrClosed) {
 			log.Error().Err(err).Msg("the embedded JetStream could not be repaired; it is tried again")
 		}
 		for _, p := range w.parts {
@@ -184,28 +188,26 @@ func (w *Watchdog) advice() string {
 		bus.EventsStream + " and " + bus.SignalsStream + ". payledger never deletes them there; deleted by you, they are made anew."
 }
 
-// ladder chooses repairs: each one is more costly than the one before, with a
-// pause between them.
-type ladder struct {
-	rung  int
+// escalation chooses repairs: a start, then one that makes the stream anew, in turns, with
+// pauses between them that grow.
+type escalation struct {
+	renew bool // the next one makes the stream anew
 	last  time.Time
 	pause time.Duration
 }
 
-func (l *ladder) next(now time.Time, first, longest time.Duration) (how embedded.Repair, due bool) {
+func (e *escalation) next(now time.Time, first, longest time.Duration) (renew, due bool) {
 	switch {
-	case l.last.IsZero(), now.Sub(l.last) > 10*max(l.pause, first): // the last one helped
-		l.rung, l.pause = 0, first
-	case now.Sub(l.last) < l.pause:
-		return "", false
+	case e.last.IsZero(), now.Sub(e.last) > 10*max(e.pause, first): // the last one helped
+		e.renew, e.pause = false, first
+	case now.Sub(e.last) < e.pause:
+		return false, false
 	default:
-		l.pause = min(2*l.pause, longest)
+		e.pause = min(2*e.pause, longest)
 	}
-	all := embedded.Repairs()
-	how = all[l.rung%len(all)]
-	l.rung++
-	l.last = now
-	return how, true
+	renew = e.renew
+	e.renew, e.last = !renew, now
+	return renew, true
 }
 
 // reader has work as far as the log was copied.

@@ -23,54 +23,82 @@ import (
 // Only a new SIGNALS loses them, and then it is kept beside.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
-	for _, stream := range []string{bus.EventsStream, bus.SignalsStream} {
-		for _, how := range embedded.Repairs() {
-			t.Run(stream+" "+string(how), func(t *testing.T) {
-				t.Parallel()
-				// The watchdog, which could repair too, waits.
-				s := &site{Book: bustest.NewBook(t), dir: t.TempDir(), stall: healthtest.Patience}
-				s.start(t)
-				s.works(t)
-				s.subscriber(t, 10)
-				s.stopEnforcer()
-				var waiting []domain.ID
-				for range 5 {
-					p := s.Routed(t)
-					waiting = append(waiting, p.ID)
-					s.publish(t, p)
-				}
-				if err := s.srv.Repair(how, stream); err != nil {
-					t.Fatal(err)
-				}
-				healthtest.Run(t, s.enforcer.Run)
-				s.works(t)
-				lost := how == embedded.RepairStore || how == embedded.RepairEmpty && stream == bus.SignalsStream
-				if n := s.open(t, waiting); (n > 0) != lost {
-					t.Errorf("%d of the signals that waited were lost", n)
-				}
-				aside, err := filepath.Glob(filepath.Join(s.dir, "*"+embedded.Aside+"*"))
-				if err != nil || (len(aside) > 0) != lost {
-					t.Errorf("moved aside: %q, %v", aside, err)
-				}
-				if first := s.subscriber(t, 1); first > 11 || how == embedded.RepairRestart && first != 11 {
-					t.Errorf("the subscriber goes on with %d", first)
-				}
-				if n := s.repaired(how); n != 1 {
-					t.Errorf("%v repairs are counted", n)
-				}
-			})
-		}
+	for _, aside := range []string{"", bus.EventsStream, bus.SignalsStream} {
+		t.Run("aside "+aside, func(t *testing.T) {
+			t.Parallel()
+			// The watchdog, which could repair too, waits.
+			s := &site{Book: bustest.NewBook(t), dir: t.TempDir(), stall: healthtest.Patience}
+			s.start(t)
+			s.works(t)
+			s.subscriber(t, 10)
+			s.parks(t)
+			s.stopEnforcer()
+			var waiting []domain.ID
+			for range 5 {
+				p := s.Routed(t)
+				waiting = append(waiting, p.ID)
+				s.publish(t, p)
+			}
+			if err := s.srv.Repair(aside); err != nil {
+				t.Fatal(err)
+			}
+			healthtest.Run(t, s.enforcer.Run)
+			s.works(t)
+			lost := aside == bus.SignalsStream
+			if n := s.open(t, waiting); (n > 0) != lost {
+				t.Errorf("%d of the signals that waited were lost", n)
+			}
+			kept, err := filepath.Glob(filepath.Join(s.dir, "*"+embedded.Aside+"*"))
+			if err != nil || (len(kept) > 0) != lost {
+				t.Errorf("moved aside: %q, %v", kept, err)
+			}
+			if n := s.parked(t); n != 1 {
+				t.Errorf("%d signals are parked, want 1", n)
+			}
+			first := s.subscriber(t, 1)
+			if first > 11 || aside != bus.EventsStream && first != 11 {
+				t.Errorf("the subscriber goes on with %d", first)
+			}
+			how := "restart"
+			if aside != "" {
+				how = "aside"
+			}
+			if n := s.repaired(how); n != 1 {
+				t.Errorf("%v repairs are counted", n)
+			}
+		})
 	}
 }
 
-func (s *site) repaired(how embedded.Repair) float64 {
+// parks sends a signal that cannot be judged and waits until it is parked.
+func (s *site) parks(t *testing.T) {
+	t.Helper()
+	if _, err := s.conn.JetStream().Publish(t.Context(), bus.SignalSubject(domain.SandboxRoute, "prj_x", domain.ID{1}), []byte("what is this")); err != nil {
+		t.Fatal(err)
+	}
+	healthtest.Eventually(t, "a signal is parked", func() bool { return s.parked(t) == 1 })
+}
+
+// parked counts the signals in PARKED.
+func (s *site) parked(t *testing.T) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), healthtest.Patience)
+	defer cancel()
+	stream, err := s.conn.JetStream().Stream(ctx, bus.ParkedStream)
+	if err != nil {
+		return 0
+	}
+	return int(stream.CachedInfo().State.Msgs)
+}
+
+func (s *site) repaired(how string) float64 {
 	families, err := s.metrics.Gather()
 	if err != nil {
 		panic(err)
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "payledger_jetstream_repairs_total" && m.GetLabel()[0].GetValue() == string(how) {
+			if f.GetName() == "payledger_jetstream_repairs_total" && m.GetLabel()[0].GetValue() == how {
 				return m.GetCounter().GetValue()
 			}
 		}
@@ -78,7 +106,7 @@ func (s *site) repaired(how embedded.Repair) float64 {
 	panic("repairs are not counted")
 }
 
-// TestWatchdogEscalates: as long as nothing moves, every repair is tried. TestLadder shows their order.
+// TestWatchdogEscalates: as long as nothing moves, every repair is tried. TestEscalation shows their order.
 func TestWatchdogEscalates(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, filepath.Join(t.TempDir(), "nats"))
@@ -92,8 +120,8 @@ func TestWatchdogEscalates(t *testing.T) {
 		return 0, stuck.Load()
 	}}}
 	stop := healthtest.Run(t, w.Run)
-	for _, how := range embedded.Repairs() {
-		healthtest.Eventually(t, "the repair is done: "+string(how), func() bool { return s.repaired(how) > 0 })
+	for _, how := range []string{"restart", "aside"} {
+		healthtest.Eventually(t, "the repair is done: "+how, func() bool { return s.repaired(how) > 0 })
 	}
 	if got := w.Degraded(); !slices.Equal(got, []string{"It waits."}) {
 		t.Errorf("it tells %q", got)
@@ -104,28 +132,28 @@ func TestWatchdogEscalates(t *testing.T) {
 	s.works(t)
 }
 
-// TestLadder: the pauses between repairs grow, and after a long quiet the
-// cheapest comes first again.
-func TestLadder(t *testing.T) {
+// TestEscalation: the pauses between repairs grow, and after a long quiet the
+// cheaper comes first again.
+func TestEscalation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l ladder
+		var e escalation
 		began := time.Now()
-		var hows []embedded.Repair
+		var renews []bool
 		var at []int // seconds
 		for range 3000 {
-			if how, due := l.next(time.Now(), 15*time.Second, 10*time.Minute); due {
-				hows, at = append(hows, how), append(at, int(time.Since(began).Seconds()))
+			if renew, due := e.next(time.Now(), 15*time.Second, 10*time.Minute); due {
+				renews, at = append(renews, renew), append(at, int(time.Since(began).Seconds()))
 			}
 			time.Sleep(time.Second)
 		}
 		want := []int{0, 15, 45, 105, 225, 465, 945, 1545, 2145, 2745}
-		if !slices.Equal(at, want) || !slices.Equal(hows[:5], append(embedded.Repairs(), embedded.RepairRestart)) {
-			t.Errorf("%v at %v", hows, at)
+		if !slices.Equal(at, want) || !slices.Equal(renews[:4], []bool{false, true, false, true}) {
+			t.Errorf("%v at %v", renews, at)
 		}
 		time.Sleep(3 * time.Hour)
-		if how, due := l.next(time.Now(), 15*time.Second, 10*time.Minute); !due || how != embedded.RepairRestart {
-			t.Errorf("%s, %v after a long quiet", how, due)
+		if renew, due := e.next(time.Now(), 15*time.Second, 10*time.Minute); !due || renew {
+			t.Errorf("%v, %v after a long quiet", renew, due)
 		}
 	})
 }

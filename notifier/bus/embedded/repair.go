@@ -15,36 +15,28 @@ import (
 	"payledger/notifier/bus"
 )
 
-// The directories of a JetStream stream, as nats-server lays them out: beside
-// them are files that describe it.
+// The directories of a JetStream stream, as nats-server lays them out.
 const (
-	messagesDir  = "msgs" // its messages, and an index of them
+	messagesDir  = "msgs" // its messages
 	consumersDir = "obs"  // its consumers, a directory each
-	indexFile    = "index.db"
 )
 
-// Repair is a way to repair JetStream when work waits without progress, from the
-// cheapest to the most costly.
-type Repair string
-
-// The repairs.
+// The repairs, as the metric counts them.
 const (
-	RepairRestart Repair = "restart" // JetStream reads its directory again
-	repairStream  Repair = "stream"  // a JetStream stream keeps only its messages; EVENTS is deleted and copied again
-	RepairEmpty   Repair = "empty"   // a JetStream stream is made anew; the old one is renamed, EVENTS is deleted
-	RepairStore   Repair = "store"   // the whole directory is made anew; the old one is renamed, without EVENTS
+	repairRestart = "restart" // JetStream reads its directory again
+	repairAside   = "aside"   // a directory was moved aside, or deleted if the log has it all
 )
 
-// Repairs are all repairs, the cheapest first.
-func Repairs() []Repair { return []Repair{RepairRestart, repairStream, RepairEmpty, RepairStore} }
-
-// keptAside bounds the damaged directories that are kept under another name.
+// keptAside bounds the directories that are kept under another name.
 const keptAside = 3
 
-// Repair stops JetStream, repairs its directory and starts it again; in a cluster
-// it only starts it again. While the disk takes no writes it only returns an error:
-// no repair could help then.
-func (s *Server) Repair(how Repair, stream string) error {
+// errUnwritable: the disk takes no writes, so no repair can help.
+var errUnwritable = errors.New("the disk of the embedded NATS server takes no writes; make room on it, or mend it, and all goes on by itself")
+
+// Repair starts JetStream again. Before that it moves the directory of the JetStream
+// stream aside aside, if one is named, so that the stream is made anew; in a cluster it
+// does not. While the disk takes no writes it only returns an error.
+func (s *Server) Repair(aside string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -60,18 +52,11 @@ func (s *Server) Repair(how Repair, stream string) error {
 		s.current.WaitForShutdown()
 	}
 	var err error
-	if s.config.Cluster != nil {
-		how = RepairRestart
+	if aside != "" && s.config.Cluster == nil {
+		err = s.moveAside(s.streamDir(aside))
+	} else {
+		s.repaired.WithLabelValues(repairRestart).Inc()
 	}
-	switch how {
-	case repairStream:
-		_, err = s.strip(stream)
-	case RepairEmpty:
-		err = s.setAside(stream)
-	case RepairStore:
-		err = s.moveAside()
-	}
-	s.repaired.WithLabelValues(string(how)).Inc()
 	return errors.Join(err, s.startAnew())
 }
 
@@ -87,7 +72,7 @@ func (s *Server) writable() error {
 		err = tryWriting(filepath.Join(s.config.Dir, "probe.tmp"), size)
 	}
 	if err != nil {
-		return fmt.Errorf("the disk of the embedded NATS server takes no writes; make room on it, or mend it, and all goes on by itself: %w", err)
+		return fmt.Errorf("%w: %w", errUnwritable, err)
 	}
 	if took := time.Since(began); took > slow {
 		return fmt.Errorf("the disk of the embedded NATS server takes %v for a write of 1 MiB: nothing is repaired while it is so slow", took.Round(time.Second))
@@ -107,33 +92,10 @@ func tryWriting(name string, size int) (err error) {
 	return f.Sync()
 }
 
-func (s *Server) streamDir(elem ...string) string {
-	return filepath.Join(append([]string{s.config.Dir, natsserver.JetStreamStoreDir, AccountLedger, "streams"}, elem...)...)
-}
+func (s *Server) storeDir() string { return filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir) }
 
-// strip deletes all files of a JetStream stream but its messages, which JetStream
-// reads when the stream is made again. The server must not have loaded it. The
-// state of its consumers would come back too, and need not be of these messages.
-// some: there were files to delete.
-func (s *Server) strip(stream string) (some bool, err error) {
-	if stream == bus.EventsStream {
-		return true, s.setAside(stream) // copying it anew shows how far it is, reading it does not
-	}
-	parts, err := os.ReadDir(s.streamDir(stream))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil { // it is no directory
-		return true, os.RemoveAll(s.streamDir(stream))
-	}
-	var errs []error
-	for _, part := range parts {
-		if part.Name() != messagesDir || !part.IsDir() {
-			some = true
-			errs = append(errs, os.RemoveAll(s.streamDir(stream, part.Name())))
-		}
-	}
-	return some, errors.Join(append(errs, os.RemoveAll(s.streamDir(stream, messagesDir, indexFile)))...)
+func (s *Server) streamDir(elem ...string) string {
+	return filepath.Join(append([]string{s.storeDir(), AccountLedger, "streams"}, elem...)...)
 }
 
 // ForgetConsumer implements bus.Embedded: it deletes the files of a consumer that
@@ -149,37 +111,27 @@ func (s *Server) ForgetConsumer(stream, consumer string) (lost bool, err error) 
 	return true, os.RemoveAll(dir)
 }
 
-// setAside takes a JetStream stream out of JetStream's directory. The server
-// is stopped.
-func (s *Server) setAside(stream string) error {
-	if stream == bus.EventsStream {
-		return os.RemoveAll(s.streamDir(stream)) // the log is the original
-	}
-	err := os.Rename(s.streamDir(stream), s.asideName(stream))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	s.pruneAside()
-	return err
-}
-
-// moveAside renames JetStream's directory, so that no signal in it is lost. The
-// server is stopped.
-func (s *Server) moveAside() error {
-	_ = os.RemoveAll(s.streamDir(bus.EventsStream)) // the log is the original; if some stays, it only takes room
-	err := os.Rename(filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir), s.asideName(natsserver.JetStreamStoreDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("moving the directory of NATS aside: %w", err)
-	}
-	s.pruneAside()
-	return nil
-}
-
 // Aside stands in the name of what was moved aside.
 const Aside = "-damaged-"
 
-func (s *Server) asideName(what string) string {
-	return filepath.Join(s.config.Dir, what+Aside+time.Now().UTC().Format("20060102T150405.000"))
+// moveAside renames JetStream's directory, or that of a stream in it, so that the
+// signals in it are kept for the operator. EVENTS is deleted instead, since the log is
+// the original. The server has not loaded what is there.
+func (s *Server) moveAside(dir string) error {
+	s.repaired.WithLabelValues(repairAside).Inc()
+	events := s.streamDir(bus.EventsStream)
+	if dir == events {
+		return os.RemoveAll(events)
+	}
+	if dir == s.storeDir() {
+		_ = os.RemoveAll(events) // if some stays, it only takes room
+	}
+	err := os.Rename(dir, filepath.Join(s.config.Dir, filepath.Base(dir)+Aside+time.Now().UTC().Format("20060102T150405.000")))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("moving a directory of NATS aside: %w", err)
+	}
+	s.pruneAside()
+	return nil
 }
 
 // pruneAside keeps the newest of what was moved aside.

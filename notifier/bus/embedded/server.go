@@ -45,7 +45,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	current *natsserver.Server // nil until one has started
-	storage *storageWatch
+	storage storageWatch
+	unread  bool // a stream could not be loaded, on a disk that takes no writes
 	closed  bool
 }
 
@@ -76,7 +77,7 @@ const (
 func Start(c Config) (*Server, error) {
 	s := &Server{config: c, watchEvery: cmp.Or(c.WatchEvery, time.Second), trouble: health.State{Log: c.Log, Part: "embedded NATS server"}}
 	s.repaired = health.CounterVec(nil, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was made anew.", "kind",
-		string(RepairRestart), string(repairStream), string(RepairEmpty), string(RepairStore))
+		repairRestart, repairAside)
 	if c.Metrics != nil {
 		s.Observe(c.Metrics)
 	}
@@ -167,11 +168,7 @@ func (s *Server) startAnew() error {
 	if s.config.Cluster != nil {
 		return s.start()
 	}
-	streams, err := dropMisleadingIndexes(s.config.Dir)
-	if len(streams) > 0 {
-		s.config.Log.Error().Err(err).Strs("streams", streams).Msg("JetStream streams are damaged: a sequence is impossible; they are read anew without their index")
-	}
-	err = s.start()
+	err := s.start()
 	if !errors.As(err, new(*storageError)) {
 		return err
 	}
@@ -179,8 +176,7 @@ func (s *Server) startAnew() error {
 		return errors.Join(err, unwritable) // what is there may be well
 	}
 	s.config.Log.Error().Err(err).Msg("the embedded NATS server cannot use its directory; it is moved aside and copied anew from the log")
-	s.repaired.WithLabelValues(string(RepairStore)).Inc()
-	if asideErr := s.moveAside(); asideErr != nil {
+	if asideErr := s.moveAside(s.storeDir()); asideErr != nil {
 		return errors.Join(err, asideErr)
 	}
 	return s.start()
@@ -225,11 +221,10 @@ func (s *Server) start() error {
 		}
 	}
 	if s.config.Cluster == nil {
-		s.stripLost()
+		s.leaveUnloaded()
 	}
-	s.storage = newStorageWatch(s.config.Dir)
-	s.storage.look(nil)
-	return nil
+	s.storage = storageWatch{}
+	return s.look(nil)
 }
 
 func awaitReady(srv *natsserver.Server, log *serverLog) error {

@@ -166,7 +166,7 @@ func TestShutdownLetsGo(t *testing.T) {
 	if _, err := s.InProcessConn(); !errors.Is(err, ErrClosed) {
 		t.Errorf("%v", err)
 	}
-	if err := s.Repair(RepairRestart, ""); !errors.Is(err, ErrClosed) || !errors.Is(s.fault(), ErrClosed) {
+	if err := s.Repair(""); !errors.Is(err, ErrClosed) || !errors.Is(s.fault(), ErrClosed) {
 		t.Error("a server that was shut down comes back")
 	}
 }
@@ -255,7 +255,10 @@ func TestOnlyTheNewestIsKeptAside(t *testing.T) {
 	t.Parallel()
 	s := started(t, Config{})
 	for range keptAside + 2 {
-		if err := s.Repair(RepairStore, ""); err != nil {
+		if err := bus.MakeStreams(t.Context(), connected(t, s), domain.ID{1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Repair(bus.SignalsStream); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -353,7 +356,7 @@ func TestNothingIsRepairedWithoutADisk(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil { // no directory can be made there
 		t.Fatal(err)
 	}
-	if err := s.Repair(RepairStore, ""); err == nil || !strings.Contains(err.Error(), "all goes on by itself") || s.current != running {
+	if err := s.Repair(bus.SignalsStream); err == nil || !strings.Contains(err.Error(), "all goes on by itself") || s.current != running {
 		t.Errorf("%v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,51 +18,42 @@ import (
 // deleted or replaced under the running server. The server itself does not:
 // it goes on with the files it holds open, and loses all of it at its end.
 type storageWatch struct {
-	dir     string
-	seen    map[string]os.FileInfo // directories that stay as long as the server runs
-	missing map[string]bool        // JetStream streams without their directory at the last look: they are remade at times
+	streams os.FileInfo     // the directory of the JetStream streams; nil: it was not there yet
+	missing map[string]bool // JetStream streams without their directory at the last look: they are remade at times
 }
 
-func newStorageWatch(dir string) *storageWatch {
-	return &storageWatch{dir: dir, seen: make(map[string]os.FileInfo)}
-}
-
-// look says what is wrong, empty if nothing is. streams are those that the server
-// serves.
-func (w *storageWatch) look(streams []string) string {
-	path := w.dir
-	for _, part := range []string{natsserver.JetStreamStoreDir, AccountLedger, "streams"} {
-		path = filepath.Join(path, part)
-		now, err := os.Stat(path)
-		before, known := w.seen[path]
-		switch {
-		case known && (err != nil || !os.SameFile(before, now)):
-			return "the directory " + path + " was deleted or replaced"
-		case err == nil:
-			w.seen[path] = now
-		}
+// look says what is wrong with the storage of the streams that the server serves, nil
+// if nothing is.
+func (s *Server) look(served []string) error {
+	now, err := os.Stat(s.streamDir())
+	if before := s.storage.streams; before != nil && (err != nil || !os.SameFile(before, now)) {
+		return fmt.Errorf("the directory %s was deleted or replaced", s.streamDir())
 	}
+	s.storage.streams = now
 	missing := make(map[string]bool)
-	for _, name := range streams {
-		dir := filepath.Join(path, name, messagesDir)
+	for _, name := range served {
+		dir := s.streamDir(name, messagesDir)
 		if _, err := os.Stat(dir); err == nil {
 			continue
 		}
-		if w.missing[name] {
-			return "the directory " + dir + " was deleted"
+		if s.storage.missing[name] {
+			return fmt.Errorf("the directory %s was deleted", dir)
 		}
 		missing[name] = true
 	}
-	w.missing = missing
-	return ""
+	s.storage.missing = missing
+	return nil
 }
 
 // Run watches the server until ctx ends and starts it again when JetStream
 // has stopped, writes a JetStream stream no more, or its directory was deleted
 // or replaced under it. Connections made by Connect reconnect by themselves.
+//
+// A disk that takes no writes is tried again at each look, so that all goes on soon
+// after there is room. Pauses grow only between starts, which cut off all clients.
 func (s *Server) Run(ctx context.Context) error {
 	const wellAgain = 60 // looks; a fault that comes back before is met later each time
-	retry, well := health.Backoff{First: s.watchEvery, Max: 30 * s.watchEvery}, 0
+	retry, well := health.Backoff{First: s.watchEvery, Max: 10 * s.watchEvery}, 0
 	for health.Pause(ctx, s.watchEvery) {
 		fault := s.fault()
 		if fault == nil {
@@ -77,13 +67,13 @@ func (s *Server) Run(ctx context.Context) error {
 		if errors.Is(fault, ErrClosed) {
 			return nil
 		}
-		err := s.Repair(RepairRestart, "")
+		err := s.Repair("")
 		if err != nil {
 			s.trouble.Set(fmt.Errorf("%w: %w", fault, err))
 		} else {
 			s.config.Log.Error().Err(fault).Msg("the embedded NATS server was started again")
 		}
-		if !retry.Wait(ctx) {
+		if !errors.Is(err, errUnwritable) && !retry.Wait(ctx) {
 			break
 		}
 	}
@@ -103,14 +93,22 @@ func (s *Server) fault() error {
 	if s.current == nil || !s.current.Running() || !s.current.JetStreamEnabled() {
 		return errors.New("JetStream has stopped")
 	}
-	if reason := s.storage.look(s.served()); reason != "" {
-		return errors.New(reason)
+	if err := s.look(s.served()); err != nil {
+		return err
 	}
-	if unwritten := s.ill(isWriteError); len(unwritten) > 0 {
+	if s.unread {
+		return errors.New("JetStream could not read its directory while the disk took no writes")
+	}
+	if streams := s.ill(unwritten); len(streams) > 0 {
 		// After a write that failed it refuses all others until it is started anew.
-		return fmt.Errorf("JetStream takes no more messages for %s: a write to the disk failed", strings.Join(unwritten, " and "))
+		return fmt.Errorf("JetStream takes no more messages for %s: a write to the disk failed", strings.Join(streams, " and "))
 	}
 	return nil
+}
+
+// watched reports whether a JetStream stream is one that is repaired.
+func watched(stream string) bool {
+	return stream == bus.CheckpointsStream || slices.Contains(bus.OurStreams(), stream)
 }
 
 // served lists our JetStream streams that the server serves.
@@ -121,7 +119,7 @@ func (s *Server) served() (streams []string) {
 	}
 	for _, account := range all.AccountDetails {
 		for _, stream := range account.Streams {
-			if slices.Contains(bus.OurStreams(), stream.Name) {
+			if watched(stream.Name) {
 				streams = append(streams, stream.Name)
 			}
 		}
@@ -129,35 +127,34 @@ func (s *Server) served() (streams []string) {
 	return streams
 }
 
-// ill lists our JetStream streams that the server reports as unhealthy.
-func (s *Server) ill(how func(complaint string) bool) (streams []string) {
+// What the server says of a JetStream stream that is unhealthy.
+const (
+	unwritten = "write error"
+	unloaded  = "could not be recovered"
+)
+
+// ill lists our JetStream streams of which the server says so.
+func (s *Server) ill(so string) (streams []string) {
 	health := s.current.Healthz(&natsserver.HealthzOptions{Details: true})
 	for _, e := range health.Errors {
-		if e.Type == natsserver.HealthzErrorStream && e.Account == AccountLedger &&
-			slices.Contains(bus.OurStreams(), e.Stream) && how(e.Error) {
+		if e.Type == natsserver.HealthzErrorStream && e.Account == AccountLedger && watched(e.Stream) && strings.Contains(e.Error, so) {
 			streams = append(streams, e.Stream)
 		}
 	}
 	return streams
 }
 
-func isWriteError(complaint string) bool { return strings.Contains(complaint, "write error") }
-
-// stripLost strips the JetStream streams that the server could not load, so that
-// only their messages come back when they are made again. On a disk that takes no
-// writes it leaves them alone: they may be sound.
-func (s *Server) stripLost() {
-	lost := s.ill(func(complaint string) bool { return !isWriteError(complaint) })
-	for _, stream := range lost {
-		if err := s.writable(); err != nil {
-			s.trouble.Set(err)
-			return
-		}
-		some, err := s.strip(stream)
-		if some || err != nil {
-			s.config.Log.Warn().Str("stream", stream).Err(err).
-				Msg("the description of a JetStream stream is damaged; it is made anew, with the signals in it that can be read")
-			s.repaired.WithLabelValues(string(repairStream)).Inc()
-		}
+// leaveUnloaded moves the JetStream streams aside that the server could not load. On a
+// disk that takes no writes it leaves them for the next start: they may be sound.
+func (s *Server) leaveUnloaded() {
+	streams := s.ill(unloaded)
+	s.unread = len(streams) > 0 && s.writable() != nil
+	if s.unread {
+		return
+	}
+	for _, stream := range streams {
+		err := s.moveAside(s.streamDir(stream))
+		s.config.Log.Warn().Str("stream", stream).Err(err).
+			Msg("a JetStream stream is damaged; it is made anew, and the old one is kept beside unless the log has it all")
 	}
 }
