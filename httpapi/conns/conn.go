@@ -9,105 +9,61 @@ import (
 	"time"
 )
 
-// minProgress is how many bytes of an answer a client must take in each
-// Patience.
-const minProgress = 16 << 10
+// maxWrite is what is written at once, so that each Patience a client must take about
+// as much.
+const maxWrite = 32 << 10
 
-// conn is an accepted connection. reads and writes are the times since which the
-// server waits for the client to send or to take something, in nanoseconds since
-// 1970; 0: it does not wait.
+// conn is an accepted connection.
 type conn struct {
 	net.Conn
 
 	of      *Listener
-	address string // the address it counts for; "" for none
-	reads   atomic.Int64
-	writes  atomic.Int64
-	active  atomic.Bool // a whole header was read, and its answer is not complete
-	begun   atomic.Bool // part of a header was read
-	counted atomic.Bool // the reason for its end was counted
+	address string       // the address it counts for; "" for none
+	yields  atomic.Int64 // from when on it gives way to another one, in nanoseconds since 1970; 0: a request is at work
+	begun   atomic.Bool  // part of a request was read
+	counted atomic.Bool  // the reason for its end was counted
 }
 
-// waits is the time since which the server waits for the client, 0 while it works.
-func (c *conn) waits() int64 {
-	if at := c.writes.Load(); at != 0 {
-		return at
-	}
-	return c.reads.Load()
-}
+// later is a time in the form of yields.
+func later(d time.Duration) int64 { return time.Now().Add(d).UnixNano() }
 
 // Read implements net.Conn. While an answer is under way net/http waits in the
 // background with room for one byte, to notice that the client left; all other
 // reads wait for a header or a body.
 func (c *conn) Read(b []byte) (int, error) {
 	background := len(b) == 1
-	if c.active.Load() {
-		if background {
-			c.reads.Store(0)
-		} else {
-			c.reads.CompareAndSwap(0, time.Now().UnixNano())
-		}
+	if !background && c.yields.CompareAndSwap(0, later(minStall)) { // a body: else it yields already
+		defer c.yields.Store(0)
 	}
 	n, err := c.Conn.Read(b)
 	switch {
-	case err == nil:
-		if !background && !c.active.Load() {
-			c.begun.Store(true)
-		}
 	case errors.Is(err, syscall.ETIMEDOUT):
 		c.ended(notReading)
-	case !background && errors.Is(err, os.ErrDeadlineExceeded) && (c.begun.Load() || c.active.Load()):
+	case background:
+	case err == nil:
+		c.begun.Store(true)
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.begun.Load():
 		c.ended(slowRequest)
 	}
 	return n, err
 }
 
-// Write implements net.Conn. It goes on for as long as the client takes
-// minProgress in each Patience. The kernel accepts more only after a good part
-// of its buffer, which may hold megabytes, was taken: until then the bytes that
-// have left that buffer count.
+// Write implements net.Conn. The client has Patience for each part of the bytes.
 func (c *conn) Write(b []byte) (n int, err error) {
-	now := time.Now()
-	c.reads.Store(0)
-	c.writes.Store(now.UnixNano())
-	defer c.writes.Store(0)
-	taken, unsent, stalled := 0, -1, false
-	for {
-		if err := c.SetWriteDeadline(now.Add(c.of.patience / 2)); err != nil {
-			return n, err
+	defer c.yields.Store(0)
+	for n < len(b) && err == nil {
+		c.yields.Store(later(minStall))
+		if err = c.SetWriteDeadline(time.Now().Add(c.of.config.Patience)); err != nil {
+			break
 		}
-		m, err := c.Conn.Write(b[n:])
+		var m int
+		m, err = c.Conn.Write(b[n:min(n+maxWrite, len(b))])
 		n += m
-		late := errors.Is(err, os.ErrDeadlineExceeded)
-		if late {
-			now = time.Now()
-			before := unsent
-			if unsent = c.of.unsent(c.Conn); before >= 0 && unsent >= 0 {
-				taken += before - unsent
-			}
-			if taken += m; taken >= minProgress {
-				c.writes.Store(now.UnixNano())
-				taken, stalled = 0, false
-				continue
-			}
-			if !stalled {
-				stalled = true
-				continue
-			}
-		}
-		if late || errors.Is(err, syscall.ETIMEDOUT) {
-			c.ended(notReading)
-			c.discard()
-		}
-		return n, err
 	}
-}
-
-// discard makes the kernel drop unsent bytes when the connection closes.
-func (c *conn) discard() {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ETIMEDOUT) {
+		c.ended(notReading)
 	}
+	return n, err
 }
 
 // CloseWrite is called by net/http after an answer to a request that it did not

@@ -4,12 +4,9 @@ import (
 	"errors"
 	"net"
 	"os"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 // slowClient is a connection whose client takes so many bytes a second. Like
@@ -25,7 +22,7 @@ type slowClient struct {
 	deadline time.Time
 }
 
-const buffered = 3 << 20
+const buffered = 128 << 10
 
 func (c *slowClient) SetWriteDeadline(t time.Time) error {
 	c.deadline = t
@@ -58,7 +55,7 @@ func (c *slowClient) Write(b []byte) (n int, err error) {
 }
 
 // A client that reads slowly gets all of a long answer, however long that takes
-// and however much the kernel buffers; one that takes next to nothing is dropped
+// whatever the kernel buffers; one that takes next to nothing is dropped
 // in time.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
@@ -69,10 +66,9 @@ func TestSlowReader(t *testing.T) {
 				t.Fatal(err)
 			}
 			client := &slowClient{rate: rate, at: time.Now()}
-			l.unsent = func(net.Conn) int { return client.unsent() }
 			c := &conn{Conn: client, of: l}
 			began, last := time.Now(), time.Now()
-			for range 2 * buffered >> 15 {
+			for range 64 {
 				last = time.Now()
 				if _, err = c.Write(make([]byte, 1<<15)); err != nil {
 					break
@@ -86,26 +82,4 @@ func TestSlowReader(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A record says that there is no room if that was so at any time since the last.
-func TestReportNamesTheWorst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		r, err := newReport(Config{Name: "test", Log: zerolog.New(&out)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, why := range []reason{notReading, tooMany, slowRequest} {
-			r.count(why, "")
-			if why == tooMany {
-				time.Sleep(reportEvery)
-			}
-		}
-		first, second, _ := strings.Cut(out.String(), "\n")
-		if !strings.Contains(first, `"info"`) || !strings.Contains(second, `"warn"`) || !strings.Contains(second, `"all":1,"slow_request":1`) {
-			t.Error(out.String())
-		}
-	})
 }

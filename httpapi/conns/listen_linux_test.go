@@ -2,7 +2,6 @@ package conns
 
 import (
 	"errors"
-	"io"
 	"syscall"
 	"testing"
 	"time"
@@ -48,36 +47,5 @@ func TestUnreadBytes(t *testing.T) {
 	}
 	if err := <-failed; err == nil {
 		t.Error("no error")
-	}
-}
-
-func TestUnsentBytes(t *testing.T) {
-	t.Parallel()
-	l, err := Listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	client := (&server{t: t, addr: l.Addr().String()}).send("")
-	c, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if n := unsentBytes(c); n != 0 {
-		t.Errorf("%d bytes before the first", n)
-	}
-	const size = 256 << 10 // more than the client's buffer holds
-	if _, err := c.Write(make([]byte, size)); err != nil {
-		t.Fatal(err)
-	}
-	if n := unsentBytes(c); n <= 0 || n > size {
-		t.Errorf("%d bytes are unsent, want some of %d", n, size)
-	}
-	if _, err := io.CopyN(io.Discard, client, size); err != nil {
-		t.Fatal(err)
-	}
-	for unsentBytes(c) != 0 && t.Context().Err() == nil {
-		time.Sleep(time.Millisecond) // the last acknowledgement is under way
 	}
 }

@@ -18,7 +18,7 @@ const (
 	// Patience is how long a client may leave an answer unread.
 	Patience = 30 * time.Second
 
-	minStall   = 250 * time.Millisecond // a stalled request or answer is evicted only after it
+	minStall   = 250 * time.Millisecond // a body that does not come or an answer that is not taken gives way only after it
 	retryAfter = 100 * time.Millisecond // when no file can be opened and no connection can be evicted
 )
 
@@ -37,10 +37,8 @@ type Config struct {
 type Listener struct {
 	net.Listener
 
-	config   Config
-	patience time.Duration
-	unsent   func(net.Conn) int // see unsentBytes
-	report   *report
+	config Config
+	report *report
 
 	mu        sync.Mutex
 	open      map[*conn]struct{}
@@ -52,17 +50,14 @@ func New(l net.Listener, c Config) (*Listener, error) {
 	if c.Max < 1 || c.PerAddress < 0 {
 		return nil, fmt.Errorf("connections: at most %d, %d of an address: want 1 or more, and 0 or more", c.Max, c.PerAddress)
 	}
-	out := &Listener{
-		Listener: l, config: c, patience: cmp.Or(c.Patience, Patience), unsent: unsentBytes,
-		open: make(map[*conn]struct{}), byAddress: make(map[string]int),
-	}
-	var err error
-	out.report, err = newReport(c, func() float64 {
+	c.Patience = cmp.Or(c.Patience, Patience)
+	out := &Listener{Listener: l, config: c, open: make(map[*conn]struct{}), byAddress: make(map[string]int)}
+	out.report = newReport(c, func() float64 {
 		out.mu.Lock()
 		defer out.mu.Unlock()
 		return float64(len(out.open))
 	})
-	return out, err
+	return out, nil
 }
 
 // Accept implements net.Listener. It goes on when no more files can be opened,
@@ -73,11 +68,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			l.report.count(noFiles, "")
 			l.mu.Lock()
-			victim := l.evict("")
+			evicted := l.evict("")
 			l.mu.Unlock()
-			if victim != nil {
-				victim.Conn.Close()
-			} else {
+			if !evicted {
 				<-time.After(retryAfter)
 			}
 			continue
@@ -99,55 +92,40 @@ func (l *Listener) admit(raw net.Conn) *conn {
 	if addr, name := ofRemote(raw.RemoteAddr().String()); addr.IsValid() && !mayBeProxy(addr) {
 		c.address = name
 	}
-	c.reads.Store(time.Now().UnixNano())
+	c.yields.Store(later(0))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var victim *conn
-	switch {
-	case c.address != "" && l.config.PerAddress > 0 && l.byAddress[c.address] >= l.config.PerAddress:
-		if victim = l.evict(c.address); victim == nil {
-			l.report.count(tooManyOfAddress, c.address)
-			return nil
-		}
-	case len(l.open) >= l.config.Max:
-		if victim = l.evict(""); victim == nil {
-			l.report.count(tooMany, c.address)
-			return nil
-		}
+	full := c.address != "" && l.config.PerAddress > 0 && l.byAddress[c.address] >= l.config.PerAddress
+	if full && !l.evict(c.address) {
+		l.report.count(tooManyOfAddress, c.address)
+		return nil
 	}
-	if victim != nil {
-		victim.Conn.Close()
+	if !full && len(l.open) >= l.config.Max && !l.evict("") {
+		l.report.count(tooMany, c.address)
+		return nil
 	}
 	l.open[c] = struct{}{}
-	if c.address != "" {
-		l.byAddress[c.address]++
-	}
+	l.byAddress[c.address]++
 	return c
 }
 
-// evict removes the least useful connection, of one address or of all, from
-// those that are open. The caller holds mu and closes it.
-func (l *Listener) evict(address string) (victim *conn) {
-	stalled := time.Now().Add(-minStall).UnixNano()
-	var victimActive bool
-	var since int64
+// evict closes the connection, of one address or of all, whose client is waited for
+// longest, if there is one. The caller holds mu.
+func (l *Listener) evict(address string) bool {
+	var victim *conn
+	first := later(0)
 	for c := range l.open {
-		at, active := c.waits(), c.active.Load()
-		switch {
-		case at == 0, address != "" && c.address != address, active && at > stalled, active && victim != nil && !victimActive:
-		case victim == nil, victimActive && !active, at < since:
-			victim, victimActive, since = c, active, at
+		if at := c.yields.Load(); at != 0 && at <= first && (address == "" || c.address == address) {
+			victim, first = c, at
 		}
 	}
 	if victim == nil {
-		return nil
-	}
-	if victimActive {
-		victim.discard()
+		return false
 	}
 	l.forget(victim)
 	victim.ended(gaveWay)
-	return victim
+	victim.Conn.Close()
+	return true
 }
 
 func (l *Listener) remove(c *conn) {
@@ -162,9 +140,6 @@ func (l *Listener) forget(c *conn) {
 		return
 	}
 	delete(l.open, c)
-	if c.address == "" {
-		return
-	}
 	if l.byAddress[c.address]--; l.byAddress[c.address] == 0 {
 		delete(l.byAddress, c.address)
 	}
@@ -178,11 +153,9 @@ func (l *Listener) State(nc net.Conn, s http.ConnState) {
 	}
 	switch s {
 	case http.StateActive:
-		c.active.Store(true)
-		c.reads.Store(0)
+		c.yields.Store(0)
 	case http.StateIdle:
 		c.begun.Store(false)
-		c.active.Store(false)
-		c.reads.Store(time.Now().UnixNano())
+		c.yields.Store(later(0))
 	}
 }
