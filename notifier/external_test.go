@@ -18,6 +18,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
 	"payledger/notifier/health/healthtest"
@@ -187,6 +188,70 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 	}
 	if got := b.Payment(t, p.ID).Status; got != domain.Paid {
 		t.Errorf("payment is %s", got)
+	}
+}
+
+// TestSignalsOfAnEarlierVersionAreJudged: one in which SIGNALS took the signals of any
+// route and had one consumer. What waits is judged, delivered before or not, and what is
+// sent through a route that was heard of once goes on to be taken.
+func TestSignalsOfAnEarlierVersionAreJudged(t *testing.T) {
+	t.Parallel()
+	e := newExternal(t)
+	e.start(t)
+	for name, c := range map[string]*bus.Conn{
+		"external": e.connect(t), "embedded": bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, js := bustest.NewBook(t), c.JetStream()
+			before := bus.SignalsConfig(b.LogID, nil)
+			before.Subjects, before.MaxMsgsPerSubject, before.DiscardNewPerSubject = []string{bus.SignalsSubjects}, -1, false
+			s, err := js.CreateStream(t.Context(), before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			consumer, err := s.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "enforcer", AckPolicy: jetstream.AckExplicitPolicy})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var payments []domain.Payment
+			for range 3 {
+				payments = append(payments, b.Routed(t))
+			}
+			send := func(route string, p domain.Payment) {
+				if _, err := js.Publish(t.Context(), bus.SignalSubject(route, p.Project, p.ID), bustest.Encode(t, bustest.Paid(p))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			send(domain.SandboxRoute, payments[0])
+			if _, err := consumer.Next(); err != nil {
+				t.Fatal(err)
+			}
+			send(domain.SandboxRoute, payments[1])
+			send("gone", payments[2])
+			for _, subject := range []string{bus.SignalsPrefix + "bank", bus.SignalsPrefix + "NO.ROUTE"} {
+				if _, err := js.Publish(t.Context(), subject, []byte("stray")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 { // versions
+				stop := healthtest.Run(t, notifiertest.Enforcer(t, c, b).Run)
+				healthtest.Eventually(t, "all are judged", func() bool {
+					info, err := s.Info(t.Context())
+					return err == nil && info.State.Msgs == 0 && info.State.Consumers == 2
+				})
+				for i, want := range []domain.PaymentStatus{domain.Paid, domain.Paid, domain.AwaitingPayment} {
+					if got := b.Payment(t, payments[i].ID); got.Status != want || len(got.Signals) != 1 {
+						t.Errorf("payment %d: %s, %+v", i, got.Status, got.Signals)
+					}
+				}
+				stop()
+				send("gone", payments[2])
+			}
+			if _, err := js.Publish(t.Context(), bus.SignalSubject("unknown", bustest.Project, payments[0].ID), nil); !errors.Is(err, jetstream.ErrNoStreamResponse) {
+				t.Errorf("a signal of no route: %v", err)
+			}
+		})
 	}
 }
 

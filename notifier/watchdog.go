@@ -94,7 +94,7 @@ func NewWatchdog(c WatchdogConfig) *Watchdog {
 
 // parkingFails is the sentence of Degraded while PARKED cannot be written. The
 // watchdog does not repair that: a repair could cost signals that can be judged.
-const parkingFails = "Signals that cannot be judged wait to be parked; beyond some thousand they are dropped without an answer."
+const parkingFails = "Signals that cannot be judged wait to be parked; of a route with more than some thousand waiting, some are dropped without an answer."
 
 // Degraded returns a sentence for each kind of work that waits without progress
 // at present; none while all is well. The ledger itself goes on.

@@ -311,7 +311,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/signals",
 			why:     "providers' outcomes change state by commands alone; who sent them and why is no matter of its own",
-			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/health", "notifier/queue"},
+			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/health"},
 			modules: []string{jsonModule, nats, prometheus, zerolog, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -338,7 +338,7 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier/queue",
-			why:     "a list with a lock: it knows nothing of what waits in it",
+			why:     "it wakes whoever waits: for what is the caller's",
 			keepOut: []string{"encoding/json", "net", "os"},
 			noClock: true,
 		},

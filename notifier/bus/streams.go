@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,11 +23,13 @@ const logIDKey = "payledger-log"
 func LogOf(c jetstream.StreamConfig) string { return c.Metadata[logIDKey] }
 
 // The room that signals may take on disk, waiting and parked. When that of
-// waiting ones is taken, JetStream refuses new ones and connectors resend; of
-// parked ones the oldest give way.
+// waiting ones is taken, or one payment has MaxPaymentSignals waiting through one
+// route, JetStream refuses new ones and connectors resend; of parked ones the oldest
+// give way.
 const (
-	MaxSignalBytes = 1 << 30
-	maxParkedBytes = 1 << 30
+	MaxSignalBytes    = 1 << 30
+	MaxPaymentSignals = 64
+	maxParkedBytes    = 1 << 30
 )
 
 // subjectsOverlap is the JetStream API's error code for a new JetStream stream
@@ -47,13 +51,19 @@ func EventsConfig(log domain.ID) jetstream.StreamConfig {
 	}
 }
 
-// SignalsConfig is that of SIGNALS for a log.
-func SignalsConfig(log domain.ID) jetstream.StreamConfig {
+// SignalsConfig is that of SIGNALS for a log. It takes the signals of the sandbox and
+// of these routes.
+func SignalsConfig(log domain.ID, routes []string) jetstream.StreamConfig {
+	subjects := []string{RouteSignals(domain.SandboxRoute)}
+	for _, route := range routes {
+		subjects = append(subjects, RouteSignals(route))
+	}
+	slices.Sort(subjects)
 	return jetstream.StreamConfig{
 		Name: SignalsStream, Description: "Providers' signals to payledger until they are judged.",
-		Subjects: []string{SignalsSubjects}, Storage: jetstream.FileStorage, Retention: jetstream.WorkQueuePolicy,
-		MaxMsgs: -1, MaxBytes: MaxSignalBytes, MaxMsgsPerSubject: -1, MaxMsgSize: MaxSignal, MaxConsumers: -1,
-		Discard: jetstream.DiscardNew, Duplicates: duplicateWindow,
+		Subjects: slices.Compact(subjects), Storage: jetstream.FileStorage, Retention: jetstream.WorkQueuePolicy,
+		MaxMsgs: -1, MaxBytes: MaxSignalBytes, MaxMsgsPerSubject: MaxPaymentSignals, MaxMsgSize: MaxSignal, MaxConsumers: -1,
+		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, Duplicates: duplicateWindow,
 		Metadata: map[string]string{logIDKey: log.String()},
 	}
 }
@@ -107,17 +117,80 @@ func OpenStream(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jets
 // MakeStreams makes all JetStream streams of a log that are not there yet.
 func MakeStreams(ctx context.Context, c *Conn, log domain.ID) error {
 	all, ctx := errgroup.WithContext(ctx)
-	for _, want := range []jetstream.StreamConfig{EventsConfig(log), SignalsConfig(log), checkpointsConfig(log)} {
+	for _, want := range []jetstream.StreamConfig{EventsConfig(log), checkpointsConfig(log)} {
 		all.Go(func() error {
 			_, err := OpenStream(ctx, c, want)
 			return err
 		})
 	}
 	all.Go(func() error {
+		_, err := OpenSignals(ctx, c, log, nil)
+		return err
+	})
+	all.Go(func() error {
 		_, err := OpenParked(ctx, c, ParkedConfig(log))
 		return err
 	})
 	return all.Wait()
+}
+
+// OpenSignals finds SIGNALS or makes it. It takes the signals of these routes, and goes
+// on to take those of every route that it took before: a payment may still be open
+// there. What waits in it stays, and the rest is as with OpenStream.
+func OpenSignals(ctx context.Context, c *Conn, log domain.ID, routes []string) (jetstream.Stream, error) {
+	s, err := c.JetStream().Stream(ctx, SignalsStream)
+	if err != nil {
+		return OpenStream(ctx, c, SignalsConfig(log, routes)) // it makes it, or says what is wrong
+	}
+	got, want := s.CachedInfo().Config, SignalsConfig(log, routes)
+	same := want // but for what is changed below
+	same.Subjects, same.MaxMsgsPerSubject, same.DiscardNewPerSubject = got.Subjects, got.MaxMsgsPerSubject, got.DiscardNewPerSubject
+	if unlike(got, same) != "" {
+		return OpenStream(ctx, c, want)
+	}
+	before, strays := routesIn(got.Subjects)
+	if slices.Equal(got.Subjects, []string{SignalsSubjects}) {
+		// An earlier version had it take the signals of any route. Nobody can judge the
+		// messages on subjects that are no route's.
+		info, err := s.Info(ctx, jetstream.WithSubjectFilter(SignalsSubjects))
+		if err != nil {
+			return nil, fmt.Errorf("listing the subjects of the JetStream stream %s: %w", SignalsStream, err)
+		}
+		before, strays = routesIn(slices.Collect(maps.Keys(info.State.Subjects)))
+		for _, subject := range strays {
+			if err := s.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+				return nil, fmt.Errorf("dropping what is no route's from the JetStream stream %s: %w", SignalsStream, err)
+			}
+		}
+		strays = nil
+	}
+	if want = SignalsConfig(log, slices.Concat(routes, before)); len(strays) > 0 || unlike(got, want) == "" {
+		return OpenStream(ctx, c, want)
+	}
+	want.Replicas, want.Placement = got.Replicas, got.Placement
+	if s, err = c.JetStream().UpdateStream(ctx, want); err != nil {
+		return nil, fmt.Errorf("changing what the JetStream stream %s takes: %w", SignalsStream, err)
+	}
+	return s, nil
+}
+
+// SignalRoutes are the routes whose signals SIGNALS takes.
+func SignalRoutes(c jetstream.StreamConfig) []string {
+	routes, _ := routesIn(c.Subjects)
+	return routes
+}
+
+// routesIn are the routes of subjects of SIGNALS, and the subjects that are no route's.
+func routesIn(subjects []string) (routes, strays []string) {
+	for _, subject := range subjects {
+		rest, ok := strings.CutPrefix(subject, SignalsPrefix)
+		if route, _, more := strings.Cut(rest, "."); ok && more && domain.ValidRoute(route) {
+			routes = append(routes, route)
+		} else {
+			strays = append(strays, subject)
+		}
+	}
+	return routes, strays
 }
 
 // OpenParked finds PARKED, makes it, or brings one of an earlier version to what
@@ -179,7 +252,7 @@ func unlike(got, want jetstream.StreamConfig) string {
 		return "its subjects were changed"
 	case got.Retention != want.Retention, got.MaxAge != want.MaxAge, got.Discard != want.Discard,
 		got.MaxMsgs != want.MaxMsgs, got.MaxBytes != want.MaxBytes,
-		got.MaxMsgsPerSubject != want.MaxMsgsPerSubject, got.MaxMsgSize != want.MaxMsgSize:
+		got.MaxMsgsPerSubject != want.MaxMsgsPerSubject, got.DiscardNewPerSubject != want.DiscardNewPerSubject, got.MaxMsgSize != want.MaxMsgSize:
 		return "its limits were changed"
 	case got.SubjectTransform != nil, got.Mirror != nil, len(got.Sources) > 0:
 		return "it takes messages from elsewhere"

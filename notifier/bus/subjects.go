@@ -14,7 +14,7 @@ const (
 	ParkedStream  = "PARKED"  // signals that could not be judged, kept for the operator
 
 	SubscriberConsumer = "subscriber" // of EVENTS, for the subscriber's credentials
-	EnforcerConsumer   = "enforcer"   // of SIGNALS
+	EnforcerConsumer   = "enforcer"   // of SIGNALS: what the names of its consumers begin with, see RouteConsumer
 )
 
 // OurStreams are the JetStream streams that a repair may be about.
@@ -54,6 +54,12 @@ func PaymentSubjects(project string) []string {
 		EventSubject(project, "payment.>"), EventSubject(project, "refund.>"), EventSubject(project, "return.>"),
 	}
 }
+
+// RouteSignals are the subjects of all signals of a route.
+func RouteSignals(route string) string { return SignalsPrefix + route + ".>" }
+
+// RouteConsumer is the consumer of a route's signals.
+func RouteConsumer(route string) string { return EnforcerConsumer + "-" + route }
 
 // CallSubject is where the program that serves a route is asked a call.
 func CallSubject(route, call string) string { return callsPrefix + route + "." + call }

@@ -86,6 +86,17 @@ func (s *Set) Routes() Routes { return *s.routes.Load() }
 // Table are the rules of this instant.
 func (s *Set) Table() domain.RoutingTable { return s.routes.Load().Table }
 
+// Names are the routes of the rules and of the connectors, each once.
+func (s *Set) Names() []string {
+	r := s.Routes()
+	names := slices.Collect(maps.Keys(r.Connectors))
+	for _, rule := range r.Table {
+		names = append(names, rule.Route)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Connector is the route's connector. ok is false for a route that has none:
 // one that is not known, and the sandbox's.
 func (s *Set) Connector(route string) (c Connector, ok bool) {

@@ -1,17 +1,18 @@
 // Package signals takes the providers' outcomes from the JetStream stream
 // SIGNALS and lets the ledger decide what each leads to.
 //
-// A signal is inflight from when it is taken from SIGNALS until it is finished.
-// It waits in the queue of its payment and route; a worker decides a batch of
-// signals from different payments, appends the events in one commit, answers and
-// acknowledges. What cannot be judged is kept in the JetStream stream PARKED:
-// messages that are no signals at once, others when it is their turn.
+// Each route has a consumer of its own and is judged by itself: signals are fetched in
+// batches, the events of a batch are appended in one commit, and each signal is answered
+// and acknowledged. What cannot be judged is kept in the JetStream stream PARKED. What
+// cannot be judged yet JetStream delivers again after a pause.
 package signals
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +33,8 @@ type Config struct {
 	Ledger  eventstore.Ledger
 	LogID   domain.ID
 	IDs     *domain.IDs
-	Table   func() domain.RoutingTable // at each instant; its routes are known before any payment has one; nil: none
-	Times   Times                      // zero: DefaultTimes
+	Routes  func() []string // those known at each instant; nil: only the sandbox and those that SIGNALS takes already
+	Times   Times           // zero: DefaultTimes
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
@@ -42,17 +43,14 @@ type Config struct {
 // named, once what a signal led to is durable. Refusals and repetitions are
 // answered too.
 //
-// Signals for one payment through one route are judged in the order in which
-// they came, all others concurrently: routes take turns, and so do the payments
-// of a route, so that a flood delays only itself. A signal that comes before the
-// payment has its route waits, and so do those behind it in its queue. A message
-// leaves SIGNALS only when it is finished, so after a crash it comes again, and
-// changes nothing the second time.
+// Routes are judged concurrently, each in the order in which its signals came, so that a
+// flood delays its own route alone; what one payment may have waiting is bounded by
+// SIGNALS. A signal that comes before the payment has its route is tried again until
+// it has. A message leaves SIGNALS only when it is finished, so after a crash it comes
+// again, and changes nothing the second time.
 //
-// The enforcer takes signals as fast as JetStream delivers them, and when there
-// are many still to deliver it fetches some from behind them: see scout. Beyond
-// the limits of signalQueues, signals of the routes that have the most are dropped
-// without an answer, and their senders send them again.
+// Of a route with more than maxBacklog signals waiting, signals are dropped without an
+// answer, and their senders send them again: else one route could fill SIGNALS.
 type Enforcer struct {
 	config     Config
 	trouble    health.State
@@ -61,49 +59,46 @@ type Enforcer struct {
 	unrecorded prometheus.Counter
 	alarms     zerolog.Logger // about money that was refused
 	refusals   *prometheus.CounterVec
-	folds      *folds
-	routes     knownRoutes
 	remade     prometheus.Counter
 	progress   atomic.Uint64 // counts signals taken and signals finished
 	silent     atomic.Bool   // signals wait and none is delivered
+	unfinished atomic.Int64  // signals delivered and not finished, at the last look
 	sheds      prometheus.Counter
 	shedLog    zerolog.Logger
 	parker     *parker
-	queues     atomic.Pointer[signalQueues] // of the present consumer; nil: none yet
 	times      Times
+	backlog    uint64 // maxBacklog
 }
 
 // Times are the enforcer's pauses.
 type Times struct {
-	Retry      health.Backoff
-	Watch      time.Duration // between looks at the consumer
-	Heartbeat  time.Duration
-	AckWait    time.Duration // after which JetStream delivers again
-	EarlyFirst time.Duration // before a too early signal is tried again
-	EarlyMost  time.Duration
-	Scout      time.Duration // between looks behind many signals
-	EarlyEach  time.Duration // more, for each other that waits
+	Retry     health.Backoff
+	Watch     time.Duration // between looks at the consumers and at the known routes
+	Heartbeat time.Duration
 }
 
-// maxUnacknowledged is more than can be inflight.
-const maxUnacknowledged = 2 * maxInflight
+const (
+	// maxBacklog signals of a route may wait.
+	maxBacklog = bus.MaxSignalBytes / bus.MaxSignal / 2
+	// ackWait is after how long JetStream delivers a signal again of which it heard
+	// nothing.
+	ackWait = 2 * time.Minute
+)
 
 // DefaultTimes are those of a real deployment.
 func DefaultTimes() Times {
 	return Times{
-		Retry: health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
-		Watch: 3 * time.Second, Heartbeat: time.Second, AckWait: 2 * time.Minute, Scout: 100 * time.Millisecond,
-		EarlyFirst: 10 * time.Millisecond, EarlyMost: 500 * time.Millisecond, EarlyEach: 50 * time.Microsecond,
+		Retry: health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}, Watch: 3 * time.Second, Heartbeat: time.Second,
 	}
 }
 
 // New makes an enforcer; Run lets it work.
 func New(c Config) *Enforcer {
-	if c.Table == nil {
-		c.Table = func() domain.RoutingTable { return nil }
+	if c.Routes == nil {
+		c.Routes = func() []string { return nil }
 	}
 	e := &Enforcer{
-		config: c, trouble: health.State{Log: c.Log, Part: "enforcer"}, folds: newFolds(),
+		config: c, trouble: health.State{Log: c.Log, Part: "enforcer"},
 		judged: health.CounterVec(c.Metrics, "payledger_signals_total", "Signals by what they led to.", "result",
 			domain.SignalApplied, domain.SignalUnchanged, domain.SignalRefused, domain.SignalLateFunds, domain.SignalParked),
 		alarms: limitLines(c.Log), shedLog: limitLines(c.Log), parker: newParker(c),
@@ -115,20 +110,15 @@ func New(c Config) *Enforcer {
 		unrecorded: health.Counter(c.Metrics, "payledger_signals_unrecorded_total",
 			"Refused signals that were only counted, because their payment has recorded as many as it keeps."),
 		sheds: health.Counter(c.Metrics, "payledger_signals_shed_total",
-			"Signals dropped without an answer because too many of their route waited, or PARKED could not be written."),
-		times: c.Times,
+			"Signals dropped without an answer because too many of their route waited."),
+		times: c.Times, backlog: maxBacklog,
 	}
 	if c.Times == (Times{}) {
 		e.times = DefaultTimes()
 	}
-	health.GaugeFunc(c.Metrics, "payledger_signals_waiting", "Signals that wait for their payment to get a route.",
-		func() float64 { return float64(e.waiting()) })
-	health.GaugeFunc(c.Metrics, "payledger_signals_in_hand", "Signals taken from SIGNALS and not yet done with.", func() float64 {
-		if l := e.queues.Load(); l != nil {
-			return float64(l.count())
-		}
-		return 0
-	})
+	health.GaugeFunc(c.Metrics, "payledger_signals_waiting",
+		"Signals that were delivered and are not finished; for long only where their payment has no route yet, or PARKED cannot be written.",
+		func() float64 { return float64(e.unfinished.Load()) })
 	health.UpGauge(c.Metrics, "enforcer", "signals are taken", e.Err)
 	return e
 }
@@ -139,13 +129,16 @@ func (e *Enforcer) Err() error { return e.trouble.Err() }
 
 // ParkingFails reports whether signals that cannot be judged cannot be parked
 // either just now.
-func (e *Enforcer) ParkingFails() bool { return e.parker.failing.Load() }
+func (e *Enforcer) ParkingFails() bool { return e.parker.trouble.Err() != nil }
 
 // Progress counts signals taken and signals finished, and says whether signals
 // wait that are not taken.
 func (e *Enforcer) Progress(context.Context) (moved uint64, waiting bool) {
 	return e.progress.Load(), e.Err() != nil || e.silent.Load()
 }
+
+// errNewRoute: a route has become known whose signals SIGNALS does not take.
+var errNewRoute = errors.New("a route was added")
 
 // Run takes signals until ctx ends; then the error is nil, and no command is
 // under way. Otherwise it is the store's: the log takes no more commands.
@@ -157,6 +150,8 @@ func (e *Enforcer) Run(ctx context.Context) error {
 			return fmt.Errorf("enforcer: %w", err)
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // it was asked to stop
+		case errors.Is(err, errNewRoute):
+			continue
 		}
 		e.trouble.Set(err)
 		if !e.times.Retry.Wait(ctx) {
@@ -165,125 +160,114 @@ func (e *Enforcer) Run(ctx context.Context) error {
 	}
 }
 
-// consume takes signals until the consumer fails.
+// consume judges signals until JetStream or the store fails, or a route is added.
 func (e *Enforcer) consume(ctx context.Context) error {
 	ctx, cancel := e.config.Conn.WhileConnected(ctx)
 	defer cancel()
-	stream, consumer, err := e.open(ctx)
+	known := e.config.Routes()
+	stream, routes, err := e.open(ctx, known)
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(512),
-		jetstream.PullExpiry(30*time.Second), jetstream.PullHeartbeat(e.times.Heartbeat))
-	if err != nil {
-		return fmt.Errorf("reading the JetStream stream %s: %w", bus.SignalsStream, err)
-	}
-	defer messages.Stop()
 	if !e.silent.Load() {
 		e.times.Retry.Reset()
 		e.trouble.Set(nil)
 	}
-
 	g, ctx := errgroup.WithContext(ctx)
-	h := newInflight()
-	e.queues.Store(h.signalQueues)
-	g.Go(func() error { return e.take(ctx, h, messages) })
-	g.Go(func() error { return e.scout(ctx, h, stream) })
-	g.Go(func() error { return e.forget(ctx, h, stream) })
-	g.Go(func() error { return e.keepAlive(ctx, h) })
-	g.Go(func() error {
-		return e.parker.run(ctx, h, func(k parking) error {
-			return e.close(h, k.signal, domain.SignalReply{Result: domain.SignalParked, Reason: k.reason})
-		})
-	})
-	g.Go(func() error { return e.parker.watchFill(ctx) })
-	for range batchWorkers {
-		g.Go(func() error { return e.work(ctx, h) })
+	for _, r := range routes {
+		g.Go(func() error { return r.run(ctx) })
 	}
-	g.Go(func() error { return e.watch(ctx, stream, h.signalQueues) })
+	g.Go(func() error { return e.parker.watchFill(ctx) })
+	g.Go(func() error { return e.watch(ctx, stream, routes, known) })
 	return g.Wait()
 }
 
-// take takes signals as fast as they come, so that those behind a flood are seen.
-func (e *Enforcer) take(ctx context.Context, h inflight, messages jetstream.MessagesContext) error {
-	for {
-		msg, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return fmt.Errorf("reading the JetStream stream %s: %w", bus.SignalsStream, err)
-		}
-		meta, err := msg.Metadata()
-		if err != nil {
-			return fmt.Errorf("reading the JetStream stream %s: %w", bus.SignalsStream, err)
-		}
-		e.progress.Add(1)
-		h.behind.Store(meta.NumPending)
-		s := newSignal(msg.Subject(), meta.Sequence.Stream, meta.Timestamp, msg.Data(), msg.Headers())
-		s.ack = msg.Reply()
-		came, err := e.admit(h, s)
-		if err != nil {
-			return err
-		}
-		if came == tooMany {
-			e.noteShed(s)
-			if err := msg.Ack(); err != nil {
-				return fmt.Errorf("acknowledging a signal: %w", err)
-			}
-		}
-	}
-}
-
-// admit takes a signal in if there is room for it.
-func (e *Enforcer) admit(h inflight, s *signal) (arrived, error) {
-	came := h.take(s)
-	if came == queued && s.malformed != nil {
-		return came, e.park(h, parking{signal: s, reason: ParkedMalformed, detail: s.malformed.Error()})
-	}
-	return came, nil
-}
-
-// keepAlive tells JetStream that the signals inflight are being worked on, so that it
-// does not deliver them again. If it does, take recognises them.
-func (e *Enforcer) keepAlive(ctx context.Context, h inflight) error {
-	for health.Pause(ctx, e.times.AckWait/3) {
-		for i, subject := range h.acks() {
-			if i%1024 == 0 && ctx.Err() != nil {
-				break
-			}
-			_ = e.config.Conn.NATS().Publish(subject, []byte(progressWord))
-		}
-	}
-	return ctx.Err()
-}
-
-// waiting is how many signals are too early just now.
-func (e *Enforcer) waiting() int {
-	if l := e.queues.Load(); l != nil {
-		return l.delayed()
-	}
-	return 0
-}
-
-// open finds or makes the JetStream stream and makes the consumer anew. A new
-// consumer begins with the oldest signal that was not acknowledged, so signals
-// that were inflight before come again at once and in order. Its state is in
-// memory only: read from disk it could be damaged, or belong to an earlier
-// SIGNALS, and skip signals.
-func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consumer, error) {
-	stream, err := bus.OpenStream(ctx, e.config.Conn, bus.SignalsConfig(e.config.LogID))
+// open finds or makes the JetStream stream and makes the consumers anew, without those of
+// an earlier version. A new consumer begins with the oldest signal that was not
+// acknowledged, so signals that were delivered before come again at once and in
+// order. Its state is in memory only: read from disk it could be damaged, or belong
+// to an earlier SIGNALS, and skip signals.
+func (e *Enforcer) open(ctx context.Context, known []string) (jetstream.Stream, []*route, error) {
+	stream, err := bus.OpenSignals(ctx, e.config.Conn, e.config.LogID, known)
 	if err != nil {
 		return nil, nil, err
 	}
-	e.parker.prepare(ctx)
-	if err := stream.DeleteConsumer(ctx, bus.EnforcerConsumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return nil, nil, fmt.Errorf("making the consumer of %s anew: %w", bus.SignalsStream, err)
+	e.parker.open(ctx)
+	before := stream.ConsumerNames(ctx)
+	for name := range before.Name() {
+		if strings.HasPrefix(name, bus.EnforcerConsumer) {
+			if err := stream.DeleteConsumer(ctx, name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+				return nil, nil, fmt.Errorf("making the consumers of %s anew: %w", bus.SignalsStream, err)
+			}
+		}
 	}
-	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: bus.EnforcerConsumer, Description: "The enforcer of payledger.",
-		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: e.times.AckWait, MaxDeliver: -1, MaxAckPending: maxUnacknowledged, MemoryStorage: true,
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("making the consumer of %s: %w", bus.SignalsStream, err)
+	if err := before.Err(); err != nil {
+		return nil, nil, fmt.Errorf("listing the consumers of %s: %w", bus.SignalsStream, err)
 	}
-	return stream, consumer, nil
+	var routes []*route
+	for _, name := range bus.SignalRoutes(stream.CachedInfo().Config) {
+		consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable: bus.RouteConsumer(name), Description: "The enforcer of payledger.", FilterSubject: bus.RouteSignals(name),
+			DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
+			AckWait: ackWait, MaxDeliver: -1, MaxAckPending: -1, MemoryStorage: true, // those that wait to be tried again hold up no other
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("making the consumer of the route %s in %s: %w", name, bus.SignalsStream, err)
+		}
+		routes = append(routes, e.newRoute(name, consumer))
+	}
+	return stream, routes, nil
+}
+
+// errSilent: signals wait in SIGNALS and a consumer does not deliver them.
+var errSilent = errors.New("a consumer of " + bus.SignalsStream + " does not deliver the signals that wait")
+
+// watch fails when the JetStream stream is deleted or replaced, when a consumer is gone
+// or ahead of it, when one is silent while signals wait, whether it knows of them or
+// not, and when a route is added.
+func (e *Enforcer) watch(ctx context.Context, stream jetstream.Stream, routes []*route, known []string) error {
+	created, last := stream.CachedInfo().Created, stream.CachedInfo().State.LastSeq
+	moved, silent, delivered := e.progress.Load(), 0, make(map[string]uint64)
+	for health.Pause(ctx, e.times.Watch) {
+		if slices.ContainsFunc(e.config.Routes(), func(route string) bool { return !slices.Contains(known, route) }) {
+			return errNewRoute
+		}
+		var ahead, pending, unacked uint64
+		stuck := false
+		for _, r := range routes {
+			info, err := r.consumer.Info(ctx)
+			if err != nil {
+				return fmt.Errorf("looking at the consumer of the route %s in %s: %w", r.name, bus.SignalsStream, err)
+			}
+			r.unacked.Store(int64(info.NumAckPending))
+			ahead, pending, unacked = max(ahead, info.Delivered.Stream), pending+info.NumPending, unacked+uint64(info.NumAckPending)
+			stuck = stuck || info.NumPending > 0 && info.NumAckPending == 0 && info.Delivered.Consumer == delivered[r.name]
+			delivered[r.name] = info.Delivered.Consumer
+		}
+		e.unfinished.Store(int64(unacked))
+		now, err := stream.Info(ctx) // later than the consumers'
+		if err != nil {
+			return fmt.Errorf("looking at the JetStream stream %s: %w", bus.SignalsStream, err)
+		}
+		if !now.Created.Equal(created) || now.State.LastSeq < last || ahead > now.State.LastSeq {
+			return fmt.Errorf("the JetStream stream %s was replaced", bus.SignalsStream)
+		}
+		last = now.State.LastSeq
+		before := moved
+		moved = e.progress.Load()
+		switch {
+		case !stuck && (moved != before || pending > 0 || now.State.Msgs <= unacked):
+			silent = 0
+			if e.silent.Swap(false) {
+				e.trouble.Set(nil)
+			}
+		case silent == 0:
+			silent++ // acknowledgements may be on their way
+		default:
+			e.silent.Store(true)
+			e.remade.Inc()
+			return errSilent
+		}
+	}
+	return ctx.Err()
 }

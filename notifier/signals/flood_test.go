@@ -1,38 +1,58 @@
 package signals
 
 import (
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
+	"payledger/notifier/connector"
+	"payledger/notifier/health/healthtest"
 )
 
 // flood publishes so many signals on a payment, each under a reference of its
 // own.
 func (c *court) flood(t *testing.T, p domain.Payment, n int, change func(*domain.Signal)) {
 	t.Helper()
-	nc := c.conn.NATS()
-	inbox := nats.NewInbox()
 	for i := range n {
-		s := bustest.Paid(p)
-		change(&s)
-		s.Reference = fmt.Sprint("flood-", p.ID, "-", i)
-		m := &nats.Msg{
-			Subject: bus.SignalSubject(s.Route, p.Project, p.ID), Data: bustest.Encode(t, s), Header: nats.Header{bus.ReplyHeader: {inbox}},
-		}
-		if err := nc.PublishMsg(m); err != nil {
+		if err := c.conn.NATS().PublishMsg(floodSignal(t, p, i, change)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := nc.Flush(); err != nil {
+	if err := c.conn.NATS().Flush(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// floodAll is flood, and sends again what SIGNALS refuses, as connectors do.
+func (c *court) floodAll(t *testing.T, p domain.Payment, n int, change func(*domain.Signal)) {
+	t.Helper()
+	for i := range n {
+		m := floodSignal(t, p, i, change)
+		healthtest.Eventually(t, "SIGNALS takes it", func() bool {
+			_, err := c.conn.JetStream().PublishMsg(t.Context(), m)
+			return err == nil
+		})
+	}
+}
+
+func floodSignal(t *testing.T, p domain.Payment, i int, change func(*domain.Signal)) *nats.Msg {
+	t.Helper()
+	s := bustest.Paid(p)
+	change(&s)
+	s.Reference = fmt.Sprint("flood-", p.ID, "-", i)
+	return &nats.Msg{
+		Subject: bus.SignalSubject(s.Route, p.Project, p.ID), Data: bustest.Encode(t, s), Header: nats.Header{bus.ReplyHeader: {"_INBOX.nobody.reads"}},
 	}
 }
 
@@ -46,7 +66,7 @@ func TestFloodsOfRefusalsAreCounted(t *testing.T) {
 	c := newCourt(t)
 	p := c.Routed(t)
 	const all = 2000
-	c.flood(t, p, all, wrongRoute)
+	c.floodAll(t, p, all, wrongRoute)
 	s := bustest.Paid(p)
 	wrongRoute(&s)
 	s.Reference = "one more"
@@ -77,9 +97,9 @@ func TestLateFundsBeyondTheCapAreRecordedOnce(t *testing.T) {
 	c := newCourt(t)
 	p := c.Routed(t)
 	const all = 3 * domain.MaxLateFunds
-	c.flood(t, p, all, lateMoney)
+	c.floodAll(t, p, all, lateMoney)
 	c.drained(t)
-	c.flood(t, p, all, lateMoney)
+	c.floodAll(t, p, all, lateMoney)
 	c.drained(t)
 	if got := c.Payment(t, p.ID); got.LateFunds != all || len(got.Signals) != domain.MaxLateFunds {
 		t.Errorf("%d of late funds, %d kept", got.LateFunds, len(got.Signals))
@@ -98,6 +118,7 @@ func TestFoldsGoOnWhereTheyWere(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	p := b.Routed(t)
+	s := &signal{project: p.Project, payment: p.ID}
 	add := func(n int) {
 		for range n {
 			s := bustest.Paid(p)
@@ -106,10 +127,10 @@ func TestFoldsGoOnWhereTheyWere(t *testing.T) {
 			b.Do(t, p.ID, domain.ApplySignal{Signal: s})
 		}
 	}
-	k := newFolds()
+	r := New(Config{Ledger: b.Ledger}).newRoute(p.Route, nil)
 	for _, n := range []int{1, 2 * minFoldRecords, 3, 0, 2 * domain.MaxLateFunds} {
 		add(n)
-		f, err := k.of(t.Context(), b.Ledger, p.Project, p.ID)
+		f, err := r.fold(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,30 +139,29 @@ func TestFoldsGoOnWhereTheyWere(t *testing.T) {
 			t.Fatalf("%d of late funds, %d kept: want %d, %d", f.LateFunds, len(f.Signals), want.LateFunds, len(want.Signals))
 		}
 	}
-	stream := eventstore.PaymentStream(p.Project, p.ID)
 	b.Routed(t)
 	add(1)
-	k.recent[stream].last.Position++ // another payment's record
-	if _, err := k.of(t.Context(), b.Ledger, p.Project, p.ID); err == nil {
+	r.folds[s.stream()].last.Position++ // another payment's record
+	if _, err := r.fold(t.Context(), s); err == nil {
 		t.Error("went on behind a record that is not the stream's")
 	}
-	if f, err := k.of(t.Context(), b.Ledger, p.Project, p.ID); err != nil || f.LateFunds != b.Payment(t, p.ID).LateFunds {
+	if f, err := r.fold(t.Context(), s); err != nil || f.LateFunds != b.Payment(t, p.ID).LateFunds {
 		t.Errorf("%d of late funds, %v", f.LateFunds, err)
 	}
 	// What is kept is bounded.
-	for range 3 * maxFolds {
-		k.keep(eventstore.PaymentStream(p.Project, b.IDs.Next()), &folded{last: eventstore.Stored{Sequence: minFoldRecords + 1}})
+	for range maxFolds {
+		r.folds[eventstore.PaymentStream(p.Project, b.IDs.Next())] = &folded{}
 	}
-	if n := len(k.recent) + len(k.older); n > 2*maxFolds {
-		t.Errorf("%d folds are kept", n)
+	delete(r.folds, s.stream())
+	if _, err := r.fold(t.Context(), s); err != nil || len(r.folds) > maxFolds {
+		t.Errorf("%d folds are kept, %v", len(r.folds), err)
 	}
 }
 
 // TestFloodsDelayThemselvesAlone: floods of wrong routes on six payments, of no
 // signals at all, and of a payment that has no route yet; then the outcome of
 // another payment, and of a flooded one. How long that takes depends on the
-// machine and is only logged; that routes and payments take turns is shown by the
-// tests of queues.
+// machine and is only logged.
 func TestFloodsDelayThemselvesAlone(t *testing.T) {
 	t.Parallel()
 	c := newCourt(t)
@@ -166,4 +186,148 @@ func TestFloodsDelayThemselvesAlone(t *testing.T) {
 	}
 	c.Do(t, early.ID, domain.AssignRoute{Table: domain.SandboxTable()})
 	c.drained(t)
+}
+
+// TestOnePaymentFillsOnlyItsShare: SIGNALS refuses more of it, and takes another's.
+func TestOnePaymentFillsOnlyItsShare(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	early := c.Payment(t, c.Create(t, time.Hour))
+	send := func(i int) error {
+		_, err := c.conn.JetStream().PublishMsg(t.Context(), floodSignal(t, early, i, func(*domain.Signal) {}))
+		return err
+	}
+	for i := range bus.MaxPaymentSignals {
+		if err := send(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var refused *jetstream.APIError
+	if err := send(bus.MaxPaymentSignals); !errors.As(err, &refused) {
+		t.Errorf("one more: %v", err)
+	}
+	p := c.Routed(t)
+	if reply := c.signal(t, p, bustest.Paid(p)); reply.Result != domain.SignalApplied {
+		t.Errorf("%+v", reply)
+	}
+	c.Do(t, early.ID, domain.AssignRoute{Table: domain.SandboxTable()})
+	c.drained(t)
+	if got := c.Payment(t, early.ID); len(got.Signals) != bus.MaxPaymentSignals {
+		t.Errorf("%d are judged", len(got.Signals))
+	}
+}
+
+// TestABacklogIsShed: a route with more signals waiting than there is room for, to be
+// judged or to be tried again, loses some of its own.
+func TestABacklogIsShed(t *testing.T) {
+	t.Parallel()
+	for name, parks := range map[string]bool{"to be judged": true, "to be parked": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &court{Book: bustest.NewBook(t), conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
+			if !parks {
+				if _, err := c.conn.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{bus.ParkedSubject}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := bus.OpenSignals(t.Context(), c.conn, c.LogID, testRoutes()); err != nil {
+				t.Fatal(err)
+			}
+			const all = 3000
+			c.enforcer = judging(t, c.conn, c.Book)
+			if c.enforcer.backlog = 1000; parks {
+				c.poison(t, all, 10)
+			}
+			healthtest.Run(t, c.enforcer.Run)
+			c.ready(t)
+			for sent := int64(500); !parks && sent <= all; sent += 500 {
+				c.poison(t, 500, 10)
+				healthtest.Eventually(t, "they are taken", func() bool {
+					return c.enforcer.unfinished.Load() >= min(sent, 1000) || testutil.ToFloat64(c.enforcer.sheds) > 0
+				})
+			}
+			p := c.Routed(t)
+			if reply := c.signal(t, p, bustest.Paid(p)); reply.Result != domain.SignalApplied {
+				t.Errorf("%+v", reply)
+			}
+			if parks {
+				c.drained(t)
+				if kept, shed := c.parkedState(t).State.Msgs, testutil.ToFloat64(c.enforcer.sheds); kept < 1000 || float64(kept)+shed != all {
+					t.Errorf("%d are kept, %v dropped", kept, shed)
+				}
+				return
+			}
+			healthtest.Eventually(t, "some are dropped, and no more wait than there is room for", func() bool {
+				return testutil.ToFloat64(c.enforcer.sheds) > 0 && c.enforcer.unfinished.Load() <= 1000
+			})
+		})
+	}
+}
+
+// TestSignalsOfANewRouteAreTaken: the routes file is read again while signals are judged.
+func TestSignalsOfANewRouteAreTaken(t *testing.T) {
+	t.Parallel()
+	c := &court{Book: bustest.NewBook(t), conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
+	var added atomic.Bool
+	c.enforcer = judging(t, c.conn, c.Book)
+	c.enforcer.config.Routes = func() []string {
+		if added.Load() {
+			return []string{domain.SandboxRoute, "new"}
+		}
+		return nil
+	}
+	healthtest.Run(t, c.enforcer.Run)
+	c.ready(t)
+	added.Store(true)
+	p := c.Routed(t)
+	s := bustest.Paid(p)
+	s.Route = "new"
+	reply, err := connector.NewSender(c.conn.NATS()).Send(healthtest.Within(t), p.Project, p.ID, s, "")
+	if err != nil || reply.Reason != domain.ReasonWrongRoute || c.enforcer.Err() != nil {
+		t.Errorf("%+v, %v, %v", reply, err, c.enforcer.Err())
+	}
+}
+
+// BenchmarkOutcomeBehindAFlood tells how long the outcome of a payment takes
+// behind a hundred thousand signals.
+func BenchmarkOutcomeBehindAFlood(b *testing.B) {
+	for _, kind := range []string{"one payment", "one route"} {
+		b.Run(kind, func(b *testing.B) {
+			const all = 100_000
+			book := bustest.NewBook(b)
+			c := &court{Book: book, conn: bustest.ConnectTo(b, bustest.StartServer(b, embedded.Config{}))}
+			c.enforcer = judging(b, c.conn, book)
+			healthtest.Run(b, c.enforcer.Run)
+			sandbox := connector.NewSandbox(c.conn.NATS(), time.Now)
+			flooded := c.Routed(b)
+			n := 0
+			for b.Loop() {
+				b.StopTimer()
+				for range all {
+					n++
+					id := flooded.ID
+					if kind == "one route" {
+						id = c.IDs.Next()
+					}
+					s := bustest.Paid(flooded)
+					s.Reference = fmt.Sprint(n)
+					body, err := bus.EncodeSignal(s, "")
+					if err != nil {
+						b.Fatal(err)
+					}
+					if err := c.conn.NATS().PublishMsg(&nats.Msg{Subject: bus.SignalSubject("bank", bustest.Project, id), Data: body}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := c.conn.NATS().Flush(); err != nil {
+					b.Fatal(err)
+				}
+				p := c.Routed(b)
+				b.StartTimer()
+				if reply, err := sandbox.SignalPayment(b.Context(), p, domain.OutcomePaid, p.ID.String()); err != nil || reply.Result != domain.SignalApplied {
+					b.Fatal(reply, err)
+				}
+			}
+		})
+	}
 }

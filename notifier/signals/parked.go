@@ -72,8 +72,11 @@ func parkedSignal(m *jetstream.RawStreamMsg) domain.ParkedSignal {
 	return s
 }
 
-// parkedCut is why a signal stays parked of which only the beginning was kept.
-const parkedCut = "cut"
+// Why a signal stays parked that was not judged again.
+const (
+	parkedCut          = "cut"           // only its beginning was kept
+	parkedUnknownRoute = "unknown_route" // SIGNALS takes none of its route
+)
 
 // Retry has a parked signal judged again and returns the reply. Then the signal
 // leaves PARKED; if it still cannot be judged, it is parked anew. found is false
@@ -93,7 +96,9 @@ func (p *Parked) Retry(ctx context.Context, id uint64) (reply domain.SignalReply
 	}
 	defer func() { _ = answers.Unsubscribe() }()
 	again := &nats.Msg{Subject: m.Header.Get(HeaderParkedSubject), Header: nats.Header{bus.ReplyHeader: {inbox}}, Data: m.Data}
-	if _, err := p.conn.JetStream().PublishMsg(ctx, again, jetstream.WithExpectStream(bus.SignalsStream)); err != nil {
+	if _, err := p.conn.JetStream().PublishMsg(ctx, again, jetstream.WithExpectStream(bus.SignalsStream)); errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return domain.SignalReply{Result: domain.SignalParked, Reason: parkedUnknownRoute}, true, nil
+	} else if err != nil {
 		return reply, true, fmt.Errorf("sending a signal again: %w", err)
 	}
 	answer, err := answers.NextMsgWithContext(ctx)

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -40,30 +38,27 @@ const (
 	// maxParkedBody bytes of a body are kept, and maxParkedDetail of the reason.
 	maxParkedBody   = 4 << 10
 	maxParkedDetail = 512
-	// maxParkBatch signals are on their way to PARKED at most.
-	maxParkBatch = 256
-	// maxToPark signals wait while PARKED cannot be written.
-	maxToPark = 4096
+	// parkWait bounds the time that signals are on their way to PARKED.
+	parkWait = time.Second
 	// parkedAlarm is how full PARKED is when an error is logged.
 	parkedAlarm = 0.5
 )
 
-// parker keeps signals that cannot be judged in the JetStream stream PARKED. It
-// works independently: no fault of PARKED keeps other signals from being judged.
-// While PARKED cannot be written, maxToPark signals wait; more are dropped
-// without an answer, so that their senders send them again.
+// parker keeps signals that cannot be judged in the JetStream stream PARKED. Safe for
+// concurrent use.
 type parker struct {
 	config  Config
 	trouble health.State
 	log     zerolog.Logger // of single signals
 	parked  *prometheus.CounterVec
-	retry   health.Backoff
+	again   time.Duration // after a failure PARKED is left alone
 	watch   time.Duration // between looks at how full PARKED is
 	stream  jetstream.StreamConfig
-
-	failing atomic.Bool
-	opened  bool // PARKED is there; not for concurrent use
 	fill    parkedFill
+
+	mu     sync.Mutex
+	opened bool      // PARKED is there
+	failed time.Time // when it could not be opened or written last
 }
 
 // parking is a signal on its way to PARKED.
@@ -78,7 +73,7 @@ func newParker(c Config) *parker {
 		config: c, trouble: health.State{Log: c.Log, Part: "parking"}, log: limitLines(c.Log),
 		parked: health.CounterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason",
 			ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable),
-		retry: health.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}, watch: 5 * time.Second, stream: bus.ParkedConfig(c.LogID),
+		again: time.Second, watch: 5 * time.Second, stream: bus.ParkedConfig(c.LogID),
 	}
 	p.fill.log = c.Log
 	health.UpGauge(c.Metrics, "parking", "signals that cannot be judged are kept in PARKED", p.trouble.Err)
@@ -86,87 +81,60 @@ func newParker(c Config) *parker {
 	return p
 }
 
-// put adds a signal that has left its queue to those to be parked, and reports
-// whether there was room for it.
-func (p *parker) put(h inflight, k parking) bool {
-	most := math.MaxInt
-	if p.failing.Load() {
-		most = maxToPark
+// open finds, makes or adapts PARKED, and reports whether it is there.
+func (p *parker) open(ctx context.Context) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opened || time.Since(p.failed) < p.again {
+		return p.opened
 	}
-	return h.toPark.PutWithin(k, most)
+	if _, err := bus.OpenParked(ctx, p.config.Conn, p.stream); err != nil {
+		if ctx.Err() == nil {
+			p.fails(err)
+		}
+		return false
+	}
+	p.opened = true
+	p.trouble.Set(nil)
+	return true
 }
 
-// run parks signals until ctx ends, and calls done for each that is parked.
-func (p *parker) run(ctx context.Context, h inflight, done func(parking) error) error {
-	var left []parking
-	for ctx.Err() == nil {
-		if !p.opened && !p.prepare(ctx) {
-			p.retry.Wait(ctx)
-			continue
-		}
-		if len(left) == 0 {
-			if left = h.toPark.TakeAll(ctx, left, maxParkBatch); len(left) == 0 {
-				break
-			}
-		}
-		parked, rest, failure := p.park(ctx, left)
-		for _, k := range parked {
-			p.parked.WithLabelValues(k.reason).Inc()
-			p.log.Warn().Str("reason", k.reason).Str("detail", k.detail).Str("subject", k.signal.subject).
-				Msg("a signal could not be judged and is kept in the JetStream stream " + bus.ParkedStream + ": see payledger signals parked")
-			if err := done(k); err != nil {
-				return err
-			}
-		}
-		if left = rest; failure != nil && ctx.Err() == nil {
-			p.fails(failure)
-			p.retry.Wait(ctx)
-		}
-	}
-	return ctx.Err()
-}
-
-// prepare finds, makes or adapts PARKED, and reports whether it is there.
-func (p *parker) prepare(ctx context.Context) bool {
-	_, err := bus.OpenParked(ctx, p.config.Conn, p.stream)
-	switch {
-	case err == nil:
-		p.opened = true
-		p.failing.Store(false)
-		p.trouble.Set(nil)
-		p.retry.Reset()
-	case ctx.Err() == nil:
-		p.fails(err)
-	}
-	return p.opened
-}
-
+// fails notes that PARKED has to be opened again. p.mu is held.
 func (p *parker) fails(err error) {
-	p.opened = false
-	p.failing.Store(true)
+	p.opened, p.failed = false, time.Now()
 	p.trouble.Set(err)
 }
 
-// park publishes the signals all at once, and answers which are parked, which are
-// left, and why.
-func (p *parker) park(ctx context.Context, all []parking) (parked, left []parking, err error) {
+// park publishes the signals all at once, and answers which are parked and which are left.
+func (p *parker) park(ctx context.Context, all []parking) (parked, left []parking) {
+	if !p.open(ctx) {
+		return nil, all
+	}
+	wait, cancel := context.WithTimeout(ctx, parkWait)
+	defer cancel()
+	var failure error
 	sent := make([]jetstream.PubAckFuture, len(all))
 	for i, k := range all {
-		if sent[i], err = p.config.Conn.JetStream().PublishMsgAsync(k.message(), jetstream.WithExpectStream(bus.ParkedStream)); err != nil {
+		if sent[i], failure = p.config.Conn.JetStream().PublishMsgAsync(k.message(), jetstream.WithExpectStream(bus.ParkedStream)); failure != nil {
 			break
 		}
 	}
 	for i, k := range all {
-		if unconfirmed := confirmed(ctx, sent[i]); unconfirmed != nil {
-			left, err = append(left, k), cmp.Or(err, unconfirmed)
-		} else {
-			parked = append(parked, k)
+		if err := confirmed(wait, sent[i]); err != nil {
+			left, failure = append(left, k), cmp.Or(failure, err)
+			continue
 		}
+		parked = append(parked, k)
+		p.parked.WithLabelValues(k.reason).Inc()
+		p.log.Warn().Str("reason", k.reason).Str("detail", k.detail).Str("subject", k.signal.subject).
+			Msg("a signal could not be judged and is kept in the JetStream stream " + bus.ParkedStream + ": see payledger signals parked")
 	}
-	if err != nil {
-		err = fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, err)
+	if failure != nil && ctx.Err() == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.fails(fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, failure))
 	}
-	return parked, left, err
+	return parked, left
 }
 
 // confirmed waits for JetStream's answer; nil was not sent.
@@ -220,9 +188,10 @@ func oneLine(s string, most int) string {
 	}, s[:min(len(s), most)])
 }
 
-// watchFill looks how full PARKED is, until ctx ends.
+// watchFill looks how full PARKED is, until ctx ends, and opens it when it is not.
 func (p *parker) watchFill(ctx context.Context) error {
 	for {
+		p.open(ctx)
 		if s, err := p.config.Conn.JetStream().Stream(ctx, bus.ParkedStream); err == nil {
 			p.fill.set(s.CachedInfo())
 		}

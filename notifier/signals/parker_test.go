@@ -17,7 +17,6 @@ import (
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
-	"payledger/notifier/health"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -49,7 +48,7 @@ func (c *court) parkedState(t *testing.T) *jetstream.StreamInfo {
 }
 
 // TestParkingThatFailsStopsNothing: PARKED cannot even be made, and more comes
-// than may wait for it.
+// than a batch on its way there. When it can, all of it is parked.
 func TestParkingThatFailsStopsNothing(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
@@ -58,14 +57,22 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.enforcer = judging(t, c.conn, b)
-	c.enforcer.parker.retry = health.Backoff{First: 10 * time.Millisecond, Max: 20 * time.Millisecond}
+	c.enforcer.parker.again, c.enforcer.parker.watch = 10*time.Millisecond, 10*time.Millisecond
 	healthtest.Run(t, c.enforcer.Run)
 	c.ready(t)
-	const all = maxToPark + 3000
+	const all = 7000
 	c.poison(t, all, 10)
-	p := c.Routed(t)
-	if reply := c.signal(t, p, bustest.Paid(p)); reply.Result != domain.SignalApplied {
-		t.Errorf("%+v", reply)
+	for _, route := range []string{domain.SandboxRoute, "bank"} { // the poison's route, too
+		p := c.Routed(t)
+		s := bustest.Paid(p)
+		s.Route = route
+		want := domain.SignalApplied
+		if route != p.Route {
+			want = domain.SignalRefused
+		}
+		if reply := c.signal(t, p, s); reply.Result != want {
+			t.Errorf("%+v", reply)
+		}
 	}
 	if c.enforcer.Err() != nil || c.enforcer.parker.trouble.Err() == nil {
 		t.Errorf("%v, %v", c.enforcer.Err(), c.enforcer.parker.trouble.Err())
@@ -73,14 +80,12 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	if !c.enforcer.ParkingFails() {
 		t.Error("it does not say that parking fails")
 	}
-	healthtest.Eventually(t, "what has no room is let go", func() bool { return c.enforcer.queues.Load().count() == maxToPark })
+	healthtest.Eventually(t, "it says what waits", func() bool { return c.enforcer.unfinished.Load() == all })
 	if err := c.conn.JetStream().DeleteStream(t.Context(), "OTHER"); err != nil {
 		t.Fatal(err)
 	}
 	c.drained(t)
-	shed := testutil.ToFloat64(c.enforcer.sheds)
-	// One that was taken ahead may have been delivered once more.
-	if n := c.parkedState(t).State.Msgs; float64(n)+shed < all || n < maxToPark {
+	if n, shed := c.parkedState(t).State.Msgs, testutil.ToFloat64(c.enforcer.sheds); n != all || shed != 0 {
 		t.Errorf("%d parked, %v let go", n, shed)
 	}
 	if err := c.enforcer.parker.trouble.Err(); err != nil || c.enforcer.ParkingFails() {
@@ -110,7 +115,7 @@ func TestAFullParkedGivesWay(t *testing.T) {
 	parker.fill.log, parker.watch, parker.stream.MaxBytes = zerolog.New(&log), 10*time.Millisecond, 64<<10
 	healthtest.Run(t, c.enforcer.Run)
 	c.ready(t)
-	if reply := c.send(t, "payledger.v1.signals.bank", []byte("poison")); reply.Result != domain.SignalParked {
+	if reply := c.send(t, "payledger.v1.signals.bank.more", []byte("poison")); reply.Result != domain.SignalParked {
 		t.Fatalf("%+v", reply)
 	}
 	if info := c.parkedState(t); info.State.Msgs != uint64(old)+1 || info.Config.Discard != jetstream.DiscardOld {
@@ -178,9 +183,9 @@ func TestParkingThatFailsKeepsWhatIsLeft(t *testing.T) {
 	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	e := judging(t, c, b)
 	c.Close()
-	parked, left, err := e.parker.park(t.Context(), []parking{{signal: laid(1, "a", 1)}, {signal: laid(2, "a", 2)}})
-	if len(parked) != 0 || len(left) != 2 || err == nil {
-		t.Errorf("%d parked, %d left, %v", len(parked), len(left), err)
+	parked, left := e.parker.park(t.Context(), []parking{{signal: &signal{sequence: 1}}, {signal: &signal{sequence: 2}}})
+	if len(parked) != 0 || len(left) != 2 || !e.ParkingFails() {
+		t.Errorf("%d parked, %d left, %v", len(parked), len(left), e.parker.trouble.Err())
 	}
 }
 
@@ -189,7 +194,7 @@ func TestParkedSignalsOfAnySubjectAreListed(t *testing.T) {
 	t.Parallel()
 	c := newCourt(t)
 	c.send(t, bus.SignalsPrefix+"bank.\xff\xfe", []byte("poison"))
-	c.send(t, bus.SignalsPrefix+strings.Repeat("long", 800), []byte("poison"))
+	c.send(t, bus.SignalsPrefix+"bank."+strings.Repeat("long", 800), []byte("poison"))
 	page, err := c.enforcer.Parked().List(t.Context(), 0, "", 10)
 	if err != nil || len(page.Data) != 2 || len(page.Data[1].Subject) != maxSubject {
 		t.Fatalf("%+v, %v", page, err)
@@ -225,8 +230,20 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 	if got := c.Payment(t, p.ID); got.Status != domain.Paid {
 		t.Errorf("the payment is %s", got.Status)
 	}
+	// Parked when SIGNALS took those of any route.
+	if _, err := c.conn.JetStream().PublishMsg(t.Context(), &nats.Msg{
+		Subject: bus.ParkedSubject, Data: known, Header: nats.Header{HeaderParkedSubject: {bus.SignalSubject("unknown", p.Project, p.ID)}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if reply, found, err := parked.Retry(healthtest.Within(t), 5); err != nil || !found || reply.Reason != parkedUnknownRoute {
+		t.Errorf("%+v, %v, %v", reply, found, err)
+	}
+	if found, err := parked.Discard(t.Context(), 5); !found || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
 	page, err := parked.List(t.Context(), 0, "", 1)
-	if err != nil || page.Signals != 2 || len(page.Data) != 1 || page.Data[0].ID != 3 || !page.Data[0].Cut || page.Next != 3 || page.Last != 4 {
+	if err != nil || page.Signals != 2 || len(page.Data) != 1 || page.Data[0].ID != 3 || !page.Data[0].Cut || page.Next != 3 || page.Last != 5 {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	if page, err = parked.List(t.Context(), page.Next, ParkedMalformed, 10); err != nil || len(page.Data) != 1 || page.Next != 0 || page.Data[0].Body != "poison" {
@@ -238,7 +255,7 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 	if found, err := parked.Discard(t.Context(), 3); !found || err != nil {
 		t.Errorf("%v, %v", found, err)
 	}
-	if n, err := parked.DiscardThrough(t.Context(), 4); n != 1 || err != nil {
+	if n, err := parked.DiscardThrough(t.Context(), 5); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	c.enforcer.parker.fill.set(c.parkedState(t))

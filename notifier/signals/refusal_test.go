@@ -39,7 +39,7 @@ func alarmed(t *testing.T) (*court, *logged) {
 	t.Helper()
 	c, log := &court{Book: bustest.NewBook(t)}, new(logged)
 	c.conn = bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	c.enforcer = New(Config{Conn: c.conn, Ledger: c.Ledger, LogID: c.LogID, IDs: c.IDs, Log: zerolog.New(log)})
+	c.enforcer = New(Config{Conn: c.conn, Ledger: c.Ledger, LogID: c.LogID, IDs: c.IDs, Routes: testRoutes, Log: zerolog.New(log)})
 	healthtest.Run(t, c.enforcer.Run)
 	c.ready(t)
 	return c, log

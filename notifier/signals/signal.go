@@ -9,17 +9,17 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/notifier/bus"
-	"payledger/notifier/health"
 )
 
-// signal is a message of SIGNALS inflight. Of its body no more is kept in memory
-// than PARKED would keep.
+// signal is a message of SIGNALS that was delivered and is not finished. Of its body no
+// more is kept in memory than PARKED would keep.
 type signal struct {
 	sequence uint64
 	stored   time.Time // in SIGNALS
 	subject  string    // at most maxSubject bytes of it
-	ack      string    // the subject to acknowledge it on; empty: the consumer has not delivered it, and it is deleted instead
+	ack      string    // the subject to tell JetStream on what becomes of it
 
 	body    []byte // at most maxParkedBody bytes of it
 	cut     int    // bytes the body had, where only the first are kept; 0: all are
@@ -33,9 +33,8 @@ type signal struct {
 	reason    string // why a refund failed, if it said so
 	malformed error  // why it is no signal
 
-	queue *signalQueue   // nil when it is malformed
-	early health.Backoff // between tries while its payment has no route
-	taken *holder        // of its reference, once that is known
+	taken *holder // of its reference, once that is known
+	done  bool    // it leaves the batch that it is judged in
 }
 
 // maxSubject bytes of a subject are kept; that of a signal is shorter.
@@ -74,11 +73,5 @@ func (s *signal) address() {
 	}
 }
 
-// size is how many bytes a signal takes in memory, or somewhat less.
-func (s *signal) size() int { return len(s.subject) + len(s.body) }
-
-// Acknowledgements of delivered messages.
-const (
-	ackWord      = "+ACK"
-	progressWord = "+WPI"
-)
+// stream is that of the signal's payment.
+func (s *signal) stream() eventstore.Stream { return eventstore.PaymentStream(s.project, s.payment) }

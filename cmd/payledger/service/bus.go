@@ -91,7 +91,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	}
 	b.routes.loaded()
 	b.enforcer = signals.New(signals.Config{
-		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Table: b.routes.set.Table, Log: o.Log, Metrics: metrics,
+		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Routes: b.routes.set.Names, Log: o.Log, Metrics: metrics,
 	})
 	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
 	watched := func(context.Context) error { return nil }
