@@ -1,9 +1,7 @@
 package signals
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,8 +36,10 @@ const (
 	// maxParkedBody bytes of a body are kept, and maxParkedDetail of the reason.
 	maxParkedBody   = 4 << 10
 	maxParkedDetail = 512
-	// parkWait bounds the time that signals are on their way to PARKED.
-	parkWait = time.Second
+	// parkWait bounds how long JetStream may take to acknowledge a parked signal. After
+	// a failure PARKED is left alone for parkAgain.
+	parkWait  = 500 * time.Millisecond
+	parkAgain = 5 * time.Second
 	// parkedAlarm is how full PARKED is when an error is logged.
 	parkedAlarm = 0.5
 )
@@ -51,7 +51,7 @@ type parker struct {
 	trouble health.State
 	log     zerolog.Logger // of single signals
 	parked  *prometheus.CounterVec
-	again   time.Duration // after a failure PARKED is left alone
+	again   time.Duration // parkAgain
 	watch   time.Duration // between looks at how full PARKED is
 	stream  jetstream.StreamConfig
 	fill    parkedFill
@@ -61,19 +61,12 @@ type parker struct {
 	failed time.Time // when it could not be opened or written last
 }
 
-// parking is a signal on its way to PARKED.
-type parking struct {
-	signal *signal
-	reason string
-	detail string
-}
-
 func newParker(c Config) *parker {
 	p := &parker{
 		config: c, trouble: health.State{Log: c.Log, Part: "parking"}, log: limitLines(c.Log),
 		parked: health.CounterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason",
 			ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable),
-		again: time.Second, watch: 5 * time.Second, stream: bus.ParkedConfig(c.LogID),
+		again: parkAgain, watch: 5 * time.Second, stream: bus.ParkedConfig(c.LogID),
 	}
 	p.fill.log = c.Log
 	health.UpGauge(c.Metrics, "parking", "signals that cannot be judged are kept in PARKED", p.trouble.Err)
@@ -105,63 +98,34 @@ func (p *parker) fails(err error) {
 	p.trouble.Set(err)
 }
 
-// park publishes the signals all at once, and answers which are parked and which are left.
-func (p *parker) park(ctx context.Context, all []parking) (parked, left []parking) {
+// park writes a signal to PARKED, and reports whether it is there.
+func (p *parker) park(ctx context.Context, s *signal, reason, detail string) bool {
 	if !p.open(ctx) {
-		return nil, all
+		return false
 	}
 	wait, cancel := context.WithTimeout(ctx, parkWait)
 	defer cancel()
-	var failure error
-	sent := make([]jetstream.PubAckFuture, len(all))
-	for i, k := range all {
-		if sent[i], failure = p.config.Conn.JetStream().PublishMsgAsync(k.message(), jetstream.WithExpectStream(bus.ParkedStream)); failure != nil {
-			break
+	if _, err := p.config.Conn.JetStream().PublishMsg(wait, parkedMessage(s, reason, detail), jetstream.WithExpectStream(bus.ParkedStream)); err != nil {
+		if ctx.Err() == nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.fails(fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, err))
 		}
+		return false
 	}
-	for i, k := range all {
-		if err := confirmed(wait, sent[i]); err != nil {
-			left, failure = append(left, k), cmp.Or(failure, err)
-			continue
-		}
-		parked = append(parked, k)
-		p.parked.WithLabelValues(k.reason).Inc()
-		p.log.Warn().Str("reason", k.reason).Str("detail", k.detail).Str("subject", k.signal.subject).
-			Msg("a signal could not be judged and is kept in the JetStream stream " + bus.ParkedStream + ": see payledger signals parked")
-	}
-	if failure != nil && ctx.Err() == nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.fails(fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, failure))
-	}
-	return parked, left
+	p.parked.WithLabelValues(reason).Inc()
+	p.log.Warn().Str("reason", reason).Str("detail", detail).Str("subject", s.subject).
+		Msg("a signal could not be judged and is kept in the JetStream stream " + bus.ParkedStream + ": see payledger signals parked")
+	return true
 }
 
-// confirmed waits for JetStream's answer; nil was not sent.
-func confirmed(ctx context.Context, f jetstream.PubAckFuture) error {
-	if f == nil {
-		return errNotSent
-	}
-	select {
-	case <-f.Ok():
-		return nil
-	case err := <-f.Err():
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-var errNotSent = errors.New("it was not sent")
-
-// message is the message in PARKED for a signal.
-func (k parking) message() *nats.Msg {
-	s := k.signal
+// parkedMessage is the message in PARKED for a signal.
+func parkedMessage(s *signal, reason, detail string) *nats.Msg {
 	m := &nats.Msg{
 		Subject: bus.ParkedSubject,
 		Header: nats.Header{
-			HeaderParkedReason:  {k.reason},
-			HeaderParkedDetail:  {oneLine(k.detail, maxParkedDetail)},
+			HeaderParkedReason:  {reason},
+			HeaderParkedDetail:  {oneLine(detail, maxParkedDetail)},
 			HeaderParkedSubject: {s.subject},
 			// A crash before the acknowledgement parks it again: recognised
 			// for as long as JetStream remembers.

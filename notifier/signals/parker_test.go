@@ -176,19 +176,6 @@ func TestParkedSignalsAreKeptSmallAndWhole(t *testing.T) {
 	}
 }
 
-// TestParkingThatFailsKeepsWhatIsLeft: what was not published stays to be parked.
-func TestParkingThatFailsKeepsWhatIsLeft(t *testing.T) {
-	t.Parallel()
-	b := bustest.NewBook(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	e := judging(t, c, b)
-	c.Close()
-	parked, left := e.parker.park(t.Context(), []parking{{signal: &signal{sequence: 1}}, {signal: &signal{sequence: 2}}})
-	if len(parked) != 0 || len(left) != 2 || !e.ParkingFails() {
-		t.Errorf("%d parked, %d left, %v", len(parked), len(left), e.parker.trouble.Err())
-	}
-}
-
 // TestParkedSignalsOfAnySubjectAreListed: a subject need not be text.
 func TestParkedSignalsOfAnySubjectAreListed(t *testing.T) {
 	t.Parallel()

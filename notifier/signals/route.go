@@ -24,9 +24,6 @@ const (
 	// maxRound bounds the time for deciding on a batch; the rest of it waits for the
 	// next round. Some payments have long streams.
 	maxRound = 20 * time.Millisecond
-	// maxParking bounds the batches of a route that are on their way to PARKED. While it
-	// can be written the judge waits for them.
-	maxParking = 2
 	// The pause before a signal is tried again is a fraction of its age, within
 	// these.
 	retryFirst, retryMost = 10 * time.Millisecond, 10 * time.Second
@@ -41,8 +38,7 @@ type route struct {
 	consumer jetstream.Consumer
 	arrived  chan *signal
 	folds    map[eventstore.Stream]*folded
-	unacked  atomic.Int64    // signals delivered and not finished when watch last looked
-	parking  *errgroup.Group // parks batches
+	unacked  atomic.Int64 // signals delivered and not finished when watch last looked
 }
 
 func (e *Enforcer) newRoute(name string, consumer jetstream.Consumer) *route {
@@ -56,8 +52,6 @@ func (e *Enforcer) newRoute(name string, consumer jetstream.Consumer) *route {
 // what is not finished stays in SIGNALS.
 func (r *route) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(2 + maxParking)
-	r.parking = g
 	g.Go(func() error { return r.take(ctx) })
 	g.Go(func() error { return r.judge(ctx) })
 	return g.Wait()
@@ -146,14 +140,9 @@ type decision struct {
 func (r *route) round(ctx context.Context, batch []*signal) (busy bool, err error) {
 	var commits []eventstore.Commit
 	var of []decision
-	var unjudged []parking
 	deciding := make(map[eventstore.Stream]bool) // an event is to be appended
 	for i, began := 0, time.Now(); i < len(batch) && (i == 0 || time.Since(began) < maxRound); i++ {
 		s := batch[i]
-		if s.malformed != nil {
-			s.done, unjudged = true, append(unjudged, parking{signal: s, reason: ParkedMalformed, detail: s.malformed.Error()})
-			continue
-		}
 		if deciding[s.stream()] {
 			continue
 		}
@@ -169,18 +158,20 @@ func (r *route) round(ctx context.Context, batch []*signal) (busy bool, err erro
 			err = r.close(s, domain.SignalReply{Result: domain.SignalRefused, Reason: unrecorded.Reason, Unrecorded: true})
 		case errors.As(err, new(*domain.TooEarlyError)):
 			err = r.retry(s)
+		case s.malformed != nil:
+			err = r.park(ctx, s, ParkedMalformed, err)
 		case refusal != nil && refusal.Code == domain.PaymentNotFound:
-			unjudged, err = append(unjudged, parking{signal: s, reason: ParkedUnknownPayment, detail: err.Error()}), nil
+			err = r.park(ctx, s, ParkedUnknownPayment, err)
 		case errors.As(err, new(*eventstore.CorruptError)):
-			unjudged, err = append(unjudged, parking{signal: s, reason: ParkedUnreadable, detail: err.Error()}), nil
+			err = r.park(ctx, s, ParkedUnreadable, err)
 		}
 		if err != nil {
 			return false, err
 		}
 		s.done = event == nil
 	}
-	if err := r.park(ctx, unjudged); err != nil || len(commits) == 0 {
-		return false, errors.Join(err, ctx.Err())
+	if len(commits) == 0 {
+		return false, ctx.Err()
 	}
 	for i, done := range r.config.Ledger.Store.Append(ctx, commits...) {
 		s, err := of[i].signal, done.Err
@@ -197,7 +188,7 @@ func (r *route) round(ctx context.Context, batch []*signal) (busy bool, err erro
 		case errors.As(err, new(*eventstore.ConflictError)):
 			err = nil
 		case errors.As(err, new(*eventstore.CorruptError)):
-			s.done, err = true, r.park(ctx, []parking{{signal: s, reason: ParkedUnreadable, detail: err.Error()}})
+			s.done, err = true, r.park(ctx, s, ParkedUnreadable, err)
 		}
 		if err != nil {
 			return false, err
@@ -208,6 +199,9 @@ func (r *route) round(ctx context.Context, batch []*signal) (busy bool, err erro
 
 // decide returns the event that a signal leads to, nil for none.
 func (r *route) decide(ctx context.Context, s *signal) (c eventstore.Commit, event domain.Event, err error) {
+	if s.malformed != nil {
+		return c, nil, s.malformed
+	}
 	f, err := r.fold(ctx, s)
 	if err != nil {
 		return c, nil, err
@@ -276,37 +270,13 @@ func (f *folded) Evolve(e domain.Event) *folded {
 	return f
 }
 
-// park has signals that cannot be judged written to PARKED, while others are judged.
-func (r *route) park(ctx context.Context, all []parking) error {
-	if len(all) == 0 {
-		return nil
+// park keeps a signal that cannot be judged in PARKED, or has it tried again while PARKED
+// cannot be written.
+func (r *route) park(ctx context.Context, s *signal, reason string, why error) error {
+	if !r.parker.park(ctx, s, reason, why.Error()) {
+		return r.retry(s)
 	}
-	start := func(f func() error) bool { r.parking.Go(f); return true }
-	if r.ParkingFails() {
-		start = r.parking.TryGo
-	}
-	started := start(func() error {
-		parked, left := r.parker.park(ctx, all)
-		for _, k := range parked {
-			if err := r.close(k.signal, domain.SignalReply{Result: domain.SignalParked, Reason: k.reason}); err != nil {
-				return err
-			}
-		}
-		return r.retryAll(left)
-	})
-	if !started {
-		return r.retryAll(all)
-	}
-	return nil
-}
-
-func (r *route) retryAll(all []parking) error {
-	for _, k := range all {
-		if err := r.retry(k.signal); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.close(s, domain.SignalReply{Result: domain.SignalParked, Reason: reason})
 }
 
 // retry has JetStream deliver the signal again: the older it is the later, so that many
