@@ -1,5 +1,3 @@
-// Package admincmd has the commands that ask a running server through its
-// admin interface, or open a stopped data directory in its place.
 package admincmd
 
 import (

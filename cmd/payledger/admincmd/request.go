@@ -1,3 +1,9 @@
+// Package admincmd has the commands that ask a running server through its
+// admin interface, or open a stopped data directory in its place.
+//
+// A command is a struct of its flags and arguments, which are the members of its request,
+// and a Run of the line of that request and of what is printed: a table, the answer, or
+// what was done. A few make several requests or print as they go.
 package admincmd
 
 import (
