@@ -14,7 +14,6 @@ import (
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/demoproject"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/service"
 	"payledger/httpapi/account"
@@ -98,19 +97,19 @@ func (c demoCmd) Run(a *cli.App, flags *kong.Context) (err error) {
 }
 
 // setUp makes or renews the demo's project, key and endpoint.
-func (c demoCmd) setUp(a *cli.App, d datadir.Dir) (demoproject.Key, demoHook, error) {
+func (c demoCmd) setUp(a *cli.App, d datadir.Dir) (demoKey, demoHook, error) {
 	ctx, cancel := context.WithTimeout(a.Ctx, datadir.AdminWait)
 	defer cancel()
-	key, hook, err := demoproject.SetUp(ctx, d, c.WebhookURL)
+	key, hook, err := setUpDemo(ctx, d, c.WebhookURL)
 	if err != nil {
 		err = fmt.Errorf("setting up the demo project: %w", err)
 	}
-	return key, demoHook{hook}, err
+	return key, hook, err
 }
 
 // greeting is what the demo prints for people. Its export lines set the
 // variables that the commands of the README use.
-func greeting(at service.Addresses, key demoproject.Key, kept bool, hook demoHook) string {
+func greeting(at service.Addresses, key demoKey, kept bool, hook demoHook) string {
 	fate := "removed at the end"
 	if kept {
 		fate = "kept"

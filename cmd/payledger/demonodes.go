@@ -12,7 +12,6 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/demonodes"
-	"payledger/cmd/payledger/demoproject"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/service"
 	"payledger/httpapi/account"
@@ -84,7 +83,7 @@ func serveCommand(got *kong.Context) []string {
 }
 
 // nodesGreeting is what the demo of three nodes prints for people.
-func nodesGreeting(all []demonodes.Node, key demoproject.Key, kept bool, d datadir.Dir, hook demoHook) string {
+func nodesGreeting(all []demonodes.Node, key demoKey, kept bool, d datadir.Dir, hook demoHook) string {
 	fate := "removed at the end"
 	if kept {
 		fate = "kept"

@@ -688,13 +688,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
-			folder:  "cmd/payledger/demoproject",
-			why:     "it asks the admin interface for what the demo needs, as an operator would",
-			ours:    []string{"cmd/payledger/cli", "cmd/payledger/datadir", "domain", "httpapi/wire"},
-			modules: []string{jsonModule},
-			keepOut: []string{"encoding/json"},
-		},
-		{
 			folder:  "cmd/payledger/demonodes",
 			why:     "a node is a process: what it does in there is seen from outside alone",
 			ours:    []string{"cmd/freeports", "cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/members", "notifier/health"},
