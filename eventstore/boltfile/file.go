@@ -281,7 +281,13 @@ func (f *File) View(fn func(*bbolt.Tx) error) error {
 		return err
 	}
 	defer f.End(tx)
-	err = Guard(func() error { return fn(tx) })
+	return f.Guard(func() error { return fn(tx) })
+}
+
+// Guard runs fn, which reads in a transaction. The error for damage that fn met is a
+// *DamagedError, with the reason if it can be seen in the file.
+func (f *File) Guard(fn func() error) error {
+	err := Guard(fn)
 	if Damaged(err) {
 		return f.explain(err)
 	}

@@ -5,8 +5,6 @@ import (
 	"math"
 
 	bolt "go.etcd.io/bbolt"
-
-	"payledger/eventstore/boltfile"
 )
 
 // Row is a key of a table with its value.
@@ -51,7 +49,7 @@ func (t *Table[V]) GetUnchanged(key string, slot Slot[V], stamp uint64) (v V, ok
 		return v, false, t.db.Failed(err)
 	}
 	defer t.db.file.End(tx)
-	err = boltfile.Guard(func() error {
+	err = t.db.file.Guard(func() error {
 		v, ok, err = t.Fetch(tx, key)
 		return err
 	})
@@ -93,7 +91,7 @@ func (t *Table[V]) GetAll(keys []string) ([]V, error) {
 		return nil, t.db.Failed(err)
 	}
 	defer t.db.file.End(tx)
-	err = boltfile.Guard(func() error {
+	err = t.db.file.Guard(func() error {
 		for _, i := range absent {
 			v, ok, err := t.Fetch(tx, keys[i])
 			if err != nil {
@@ -142,7 +140,7 @@ func (t *Table[V]) Window(ctx context.Context, r Range, descending bool, n int) 
 	if sealedCut {
 		seen = seen.endAfter(sealed[len(sealed)-1].key, descending)
 	}
-	err = boltfile.Guard(func() error {
+	err = t.db.file.Guard(func() error {
 		m := merge[V]{t: t, descending: descending, layers: [2][]change[V]{active, sealed}}
 		m.start(tx, seen)
 		for i := 0; ; i++ {

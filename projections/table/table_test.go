@@ -3,8 +3,10 @@ package table
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -163,6 +165,40 @@ func TestKeysThatComeAndGoCostNothing(t *testing.T) {
 	tab.Delete("a")
 	if n := db.Pending(); n != 1 {
 		t.Errorf("%d rows hide the key that is being written, want 1", n)
+	}
+}
+
+// TestReadsOfACutFile: each way of reading says that the file was cut off while it was
+// open, not how the fault looked to the program.
+func TestReadsOfACutFile(t *testing.T) {
+	t.Parallel()
+	db, tab := opened(t)
+	keys := make([]string, 2000)
+	for i := range keys {
+		keys[i] = fmt.Sprint(i)
+		tab.Insert(keys[i], strings.Repeat("x", 100))
+	}
+	db.Seal()
+	must(t, db.Write(nil))
+	db.Drop(0)
+	must(t, os.Truncate(db.file.Descriptor().Name(), 8192)) // its first pages tell where all is
+	for name, read := range map[string]func() error{
+		"get": func() error {
+			_, _, err := tab.Get(keys[7])
+			return err
+		},
+		"get all": func() error {
+			_, err := tab.GetAll(keys)
+			return err
+		},
+		"window": func() error {
+			_, _, err := tab.Window(t.Context(), Range{}, false, len(keys))
+			return err
+		},
+	} {
+		if err := read(); err == nil || !strings.Contains(err.Error(), "it was cut off while it was open: 8192 bytes are left") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
