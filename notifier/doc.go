@@ -14,7 +14,7 @@
 //     it, once and in order. When it is behind it reads the log by itself, so
 //     that new payments never wait for it.
 //   - delivery and webhook: send what was enqueued.
-//   - health and queue: what these rooms share.
+//   - health: how these rooms say that they work, and try again.
 //
 // The Watchdog in this package notices work that waits without progress, and
 // repairs the embedded JetStream: it restarts it, and in the end makes its

@@ -337,12 +337,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
-			folder:  "notifier/queue",
-			why:     "it wakes whoever waits: for what is the caller's",
-			keepOut: []string{"encoding/json", "net", "os"},
-			noClock: true,
-		},
-		{
 			folder:  "notifier/collect",
 			why:     "it brings what is open at providers to its end, by commands and signals; the views it needs are an interface it declares, and providers are behind connector",
 			ours:    []string{"domain", "eventstore", "eventstore/tracing", "notifier/bus", "notifier/connector", "notifier/health"},
@@ -475,7 +469,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/delivery",
 			why:     "it decides when and in which order merchants are notified; it changes state by commands alone, and the views it needs are interfaces it declares",
-			ours:    []string{"domain", "domain/projects", "eventstore", "eventstore/tracing", "notifier/delivery/store", "notifier/health", "notifier/queue", "notifier/webhook"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "eventstore/tracing", "notifier/delivery/store", "notifier/health", "notifier/webhook"},
 			modules: []string{attributes, conventions, prometheus, zerolog, "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},

@@ -10,7 +10,6 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/notifier/delivery/store"
-	"payledger/notifier/queue"
 )
 
 // checkEvery is how often an endpoint with deliveries in line is looked up while
@@ -72,7 +71,7 @@ func (t *target) offer(k store.DueKey) {
 }
 
 // nudge lets the endpoint's goroutine look again.
-func (t *target) nudge() { queue.Poke(t.wake) }
+func (t *target) nudge() { poke(t.wake) }
 
 // tryNow lets an attempt begin although the circuit breaker is open.
 func (t *target) tryNow(now domain.Instant) {

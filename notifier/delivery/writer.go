@@ -9,7 +9,6 @@ import (
 
 	"payledger/eventstore"
 	"payledger/notifier/health"
-	"payledger/notifier/queue"
 )
 
 // minCommitInterval is how long after a commit the next one begins at the
@@ -96,7 +95,7 @@ func (w *writer) join(p *waiting, maxDelay time.Duration) error {
 	}
 	w.urgent = w.urgent || maxDelay == 0
 	w.queue = append(w.queue, p)
-	queue.Poke(w.wake)
+	poke(w.wake)
 	return nil
 }
 
@@ -242,7 +241,16 @@ func (w *writer) error() error {
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closed = true
-	queue.Poke(w.wake)
+	poke(w.wake)
 	w.mu.Unlock()
 	w.end.Wait()
+}
+
+// poke wakes the reader of a channel that holds one element, or leaves the poke
+// that it has not taken yet.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
