@@ -26,6 +26,7 @@ package collect
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -118,25 +119,28 @@ func (c *Collector) RoutesChanged() {
 }
 
 // Heard are the types of the events that Hear is to be called with.
-func Heard() []string {
-	return []string{
-		domain.TypeRefundCreated, domain.TypeReturnCreated, domain.TypePaymentAttemptBegun,
-		domain.TypePaymentPaid, domain.TypePaymentExpired, domain.TypePaymentFailed,
-	}
+func Heard() []string { return slices.Concat(beginnings(), ends()) }
+
+// beginnings open something at a provider.
+func beginnings() []string {
+	return []string{domain.TypeRefundCreated, domain.TypeReturnCreated, domain.TypePaymentAttemptBegun}
+}
+
+// ends of a payment mostly leave nothing open.
+func ends() []string {
+	return []string{domain.TypePaymentPaid, domain.TypePaymentExpired, domain.TypePaymentFailed}
 }
 
 // Hear takes up what an event opens or may have left open. It does not wait, and what is
 // not heard of is found in the view.
 func (c *Collector) Hear(e bus.Event) {
 	id, ok := domain.ParseID(e.Stream.ID)
-	if !ok {
-		return
-	}
-	switch e.Type {
-	case domain.TypeRefundCreated, domain.TypeReturnCreated, domain.TypePaymentAttemptBegun:
+	switch {
+	case !ok:
+	case slices.Contains(beginnings(), e.Type):
 		c.tasks.poke(id)
-	case domain.TypePaymentPaid, domain.TypePaymentExpired, domain.TypePaymentFailed:
-		c.tasks.pokeKnown(id) // most payments end with nothing left open
+	case slices.Contains(ends(), e.Type):
+		c.tasks.pokeKnown(id)
 	}
 }
 

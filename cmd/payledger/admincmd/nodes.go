@@ -300,7 +300,7 @@ func EndCluster(a *cli.App, c Directory) error {
 	return err
 }
 
-// ClusterRebase makes LOG anew.
+// ClusterRebase creates a lost LOG again.
 type ClusterRebase struct{ Directory }
 
 // Help is shown by --help.

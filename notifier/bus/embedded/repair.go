@@ -33,9 +33,9 @@ const keptAside = 3
 // errUnwritable: the disk takes no writes, so no repair can help.
 var errUnwritable = errors.New("the disk of the embedded NATS server takes no writes; make room on it, or mend it, and all goes on by itself")
 
-// Repair starts JetStream again. Before that it moves the directory of the JetStream
-// stream aside aside, if one is named, so that the stream is made anew; in a cluster it
-// does not. While the disk takes no writes it only returns an error.
+// Repair starts JetStream again. If a JetStream stream is named, its directory is moved
+// aside before, so that the stream is created again; not in a cluster. While the disk
+// takes no writes Repair only returns an error.
 func (s *Server) Repair(aside string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
