@@ -120,14 +120,16 @@ func (k look) String() string {
 	return fmt.Sprintf("%s %d", k.lang, k.width)
 }
 
-// judge reports every rule of axe-core that the page violates as it is now.
+// judge reports every rule of axe-core that the page violates as it is now. Style
+// sheets and media are not loaded once more for it, which takes as long as the rest:
+// only rules on audio, which no page has, and an experimental one look at them.
 func (l *Looks) judge(b *Tab, page string) {
 	b.T.Helper()
 	if !Eval[bool](b, `"axe" in window`) {
 		b.Do(chromedp.Evaluate[chromedp.Void](l.axe))
 	}
 	found, err := Run(b, chromedp.Evaluate[string](
-		`axe.run({resultTypes: ["violations"], selectors: false}).then((r) => JSON.stringify(r.violations.map((v) => (
+		`axe.run({resultTypes: ["violations"], selectors: false, preload: false}).then((r) => JSON.stringify(r.violations.map((v) => (
 			{id: v.id, help: v.help, on: v.nodes.map((n) => n.html + ": " + n.failureSummary)}))))`,
 		chromedp.EvalAwaitPromise))
 	if err != nil {
