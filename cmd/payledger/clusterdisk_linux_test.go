@@ -168,7 +168,8 @@ func TestPowerCutWithoutSync(t *testing.T) {
 }
 
 // TestFullDiskOfNode fills the disk of the sequencer: it hands over and says why, the
-// others go on, and once there is room the node does too, without a restart.
+// others go on, and once there is room the node does too, without a restart. So it is
+// with a node that starts on a full disk.
 func TestFullDiskOfNode(t *testing.T) {
 	inLong(t)
 	t.Parallel()
@@ -190,7 +191,33 @@ func TestFullDiskOfNode(t *testing.T) {
 		})
 		w.more(t, 60)
 	}
+	n.servers[0].kill()
+	fill(t, disk, 0)
+	restarted := n.command(0)
+	out, err := restarted.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { restarted.cmd.Process.Kill() }) //nolint:errcheck // it may be gone already
+	ready := make(chan error, 1)
+	go func() { ready <- restarted.ready(out) }()
+	eventually(t, "the node that starts says why it waits", func() bool {
+		return strings.Contains(restarted.stderr.String(), "no space left on device")
+	})
+	w.more(t, 60)
+	select {
+	case err := <-ready:
+		t.Errorf("on a full disk it is ready, or has ended: %v", err)
+	default:
+	}
 	removeAll(t, filepath.Join(disk, "filler"))
+	if err := <-ready; err != nil {
+		t.Fatal(err)
+	}
+	n.starting.Lock()
+	restarted.ProjectID, restarted.APIKey = n.servers[0].ProjectID, n.servers[0].APIKey
+	n.servers[0] = restarted
+	n.starting.Unlock()
 	eventually(t, "the node takes part again", func() bool {
 		_, code := n.status(t, 1)
 		return code == 0

@@ -102,11 +102,15 @@ func (n *Node) takePart(ctx context.Context, p Part) (err error) {
 		return err
 	}
 	if n.Server == nil && !n.NATS.LazySync {
-		watch, stop := context.WithCancel(context.WithoutCancel(ctx))
-		n.stopWatching = stop
-		n.watching.Go(func() { n.watchServers(watch, p.Log) })
+		n.watch(ctx, func(ctx context.Context) { n.watchServers(ctx, p.Log) })
 	}
 	return n.caughtUp(ctx)
+}
+
+// watch runs what watches the NATS servers until the node is closed.
+func (n *Node) watch(ctx context.Context, run func(context.Context)) {
+	ctx, n.stopWatching = context.WithCancel(context.WithoutCancel(ctx))
+	n.watching.Go(func() { run(ctx) })
 }
 
 // Visit is Enter where another process may have the directory: then it fails.
@@ -145,6 +149,8 @@ func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 	if m.NATS.URL != "" {
 		err = n.connect(log)
 	} else if n.Server, err = embedded.Start(embedded.Config{Dir: d.ClusterNATS(), Cluster: &routes, Log: log}); err == nil {
+		// Also while the node waits for its part: the disk may be full now.
+		n.watch(ctx, func(ctx context.Context) { _ = n.Server.Run(ctx) }) // it ends with ctx, and without an error
 		n.Conn, err = n.Server.Connect()
 	}
 	if err != nil {

@@ -94,16 +94,16 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Routes: b.routes.set.Names, Log: o.Log, Metrics: metrics,
 	})
 	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
-	watched := func(context.Context) error { return nil }
-	if b.server != nil {
-		watched = b.server.Run
-	}
-	if c.node != nil {
-		b.stopServer = b.run(watched, c.consumers.Run, b.routes.run, func(ctx context.Context) error {
+	if c.node != nil { // it watches its NATS server itself
+		b.stopServer = b.run(c.consumers.Run, b.routes.run, func(ctx context.Context) error {
 			return c.acts.follow(ctx, c.store, b.routes.free)
 		})
 		b.stopWork = b.run(func(ctx context.Context) error { return c.runLeaderDuties(ctx, b, o, metrics) })
 		return b, nil
+	}
+	watched := func(context.Context) error { return nil }
+	if b.server != nil {
+		watched = b.server.Run
 	}
 	w, err := b.begin(c, o, metrics, c.deliveries.lanes, func(err error) error { return err })
 	if err != nil {
