@@ -151,7 +151,8 @@ func (b *bench) growth(ctx context.Context) error {
 	}
 	rss := series{(resident - residentBefore) / millions}
 	b.row(name, "MiB", rss, rss.itself())
-	b.row("live heap for each million payments", "MiB", series{(heap - heapBefore) / millions})
+	live := series{(heap - heapBefore) / millions}
+	b.row("live heap for each million payments", "MiB", live, live.itself())
 	ledger, jetStream, err := long.disk()
 	if err != nil {
 		return err

@@ -84,7 +84,8 @@ func suites() []suite {
 		}, (*bench).relay},
 		{"growth", "POST, memory and disk with a long log, and the start after a crash", []bound{
 			{"resident memory for each million", "", 450, 320, atMost},
-			{"disk", "", 5, 2, atMost},
+			{"live heap for each million", "", 40, 0, atMost},
+			{"disk", "", 3.7, 2, atMost},
 			{"POST", "short log", 0.85, 0.95, false},
 			{"p99 of POST", "short log", 1.5, 1.1, atMost},
 			{"ready after kill -9", "", 3, 0.5, atMost},
