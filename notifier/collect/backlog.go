@@ -134,8 +134,8 @@ func (c *Collector) scan(ctx context.Context) error {
 			n++
 			after = id
 			_, asked := c.config.Routes.Connector(o.Route)
-			if asked {
-				c.tasks.add(id)
+			if asked && !c.tasks.has(id) {
+				c.tasks.poke(id)
 			}
 			b, ok := found[o.Route]
 			if !ok {

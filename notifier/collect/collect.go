@@ -34,6 +34,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -139,37 +140,36 @@ func (c *Collector) Hear(e bus.Event) {
 	case !ok:
 	case slices.Contains(beginnings(), e.Type):
 		c.tasks.poke(id)
-	case slices.Contains(ends(), e.Type):
-		c.tasks.pokeKnown(id)
+	case slices.Contains(ends(), e.Type) && c.tasks.has(id):
+		c.tasks.poke(id)
 	}
 }
 
 // Wake has a payment looked at soon, for instance because its customer came back.
 func (c *Collector) Wake(id domain.ID) { c.tasks.poke(id) }
 
-// Run works until ctx ends; then the error is nil and no call is under way.
-// Otherwise the error is the store's: the log takes no more commands.
+// Run works until ctx ends; then no call is under way. An error is the store's: the
+// log takes no more commands.
 func (c *Collector) Run(ctx context.Context) error {
-	work := &workers{ends: make(chan error, 1), woken: c.tasks.wake}
-	defer work.wait()
+	steps, ctx := errgroup.WithContext(ctx)
+	steps.SetLimit(maxSteps)
 	scanned := time.Time{}
 	for ctx.Err() == nil {
 		if c.rescan.Swap(false) || c.config.Now().Sub(scanned).Abs() >= rescan { // Abs: the clock may be set back
 			c.trouble.Set(c.scan(ctx))
 			scanned = c.config.Now()
 		}
-		for _, id := range c.tasks.due(maxSteps - work.running()) {
-			work.run(func() error { return c.work(ctx, id) })
+		due, pause := c.tasks.due()
+		for _, id := range due {
+			steps.Go(func() error { return c.work(ctx, id) })
 		}
 		select {
 		case <-ctx.Done():
-		case err := <-work.ends:
-			return err
 		case <-c.tasks.woken:
-		case <-time.After(c.tasks.pause()):
+		case <-time.After(pause):
 		}
 	}
-	return nil
+	return steps.Wait()
 }
 
 // work makes one step for a payment, and says when the next one is due. The error

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"payledger/domain"
@@ -58,13 +57,11 @@ func (ts *tasks) wake() {
 	}
 }
 
-// add takes up a payment that is not in memory, if there is room.
-func (ts *tasks) add(id domain.ID) {
+// has reports whether a payment is in memory.
+func (ts *tasks) has(id domain.ID) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.byID[id] == nil && len(ts.byID) < ts.room {
-		ts.at(ts.get(id), ts.now())
-	}
+	return ts.byID[id] != nil
 }
 
 // poke makes a payment due now. One for which there is no room is found in the
@@ -74,15 +71,6 @@ func (ts *tasks) poke(id domain.ID) {
 	defer ts.mu.Unlock()
 	if ts.byID[id] != nil || len(ts.byID) < ts.room {
 		ts.at(ts.get(id), ts.now())
-	}
-}
-
-// pokeKnown is poke for a payment that is in memory.
-func (ts *tasks) pokeKnown(id domain.ID) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if t := ts.byID[id]; t != nil {
-		ts.at(t, ts.now())
 	}
 }
 
@@ -115,28 +103,21 @@ func (ts *tasks) at(t *task, due time.Time) {
 	}
 }
 
-// due takes what is due now out of the order, at most limit payments.
-func (ts *tasks) due(limit int) []domain.ID {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	var ids []domain.ID
-	for now := ts.now(); len(ids) < limit && len(ts.heap) > 0 && !ts.heap[0].due.After(now); {
-		ids = append(ids, heap.Pop(&ts.heap).(*task).id)
-	}
-	return ids
-}
-
 // lookEvery bounds a sleep, because the clock on the wall may be set meanwhile.
 const lookEvery = 15 * time.Second
 
-// pause is how long nothing is due, at most lookEvery.
-func (ts *tasks) pause() time.Duration {
+// due takes what is due now out of the order, at most maxSteps payments, and says how
+// long nothing else is due, at most lookEvery.
+func (ts *tasks) due() (ids []domain.ID, pause time.Duration) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if len(ts.heap) == 0 {
-		return lookEvery
+	for now := ts.now(); len(ts.heap) > 0; {
+		if pause = ts.heap[0].due.Sub(now); pause > 0 || len(ids) == maxSteps {
+			return ids, min(pause, lookEvery)
+		}
+		ids = append(ids, heap.Pop(&ts.heap).(*task).id)
 	}
-	return min(max(0, ts.heap[0].due.Sub(ts.now())), lookEvery)
+	return ids, lookEvery
 }
 
 // try holds a payment unless it is held.
@@ -246,29 +227,3 @@ func (h *taskHeap) Pop() any {
 	t.index = -1
 	return t
 }
-
-// workers are the goroutines of the steps under way.
-type workers struct {
-	group sync.WaitGroup
-	count atomic.Int64
-	woken func()     // hears of the end of each step
-	ends  chan error // the first error
-}
-
-func (w *workers) running() int { return int(w.count.Load()) }
-
-func (w *workers) run(step func() error) {
-	w.count.Add(1)
-	w.group.Go(func() {
-		defer w.woken()
-		defer w.count.Add(-1)
-		if err := step(); err != nil {
-			select {
-			case w.ends <- err:
-			default:
-			}
-		}
-	})
-}
-
-func (w *workers) wait() { w.group.Wait() }
