@@ -26,7 +26,12 @@ func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector,
 			again = min(again, before)
 		} else {
 			again = pauseFor(-before, 10*time.Minute)
-			c.alarm(t, p, -before)
+			if -before >= alarmAfter && !t.alarmed {
+				t.alarmed = true
+				c.metrics.overdue.WithLabelValues(p.Route).Inc()
+				c.config.Log.Error().Str("route", p.Route).Stringer("payment", p.ID).
+					Msg("the payment's time is over, but its attempt can be neither cancelled nor read at the provider; see what the provider's own pages say of it")
+			}
 		}
 	}
 	for _, r := range refundsOf(p) {
@@ -117,29 +122,24 @@ func (c *Collector) settle(ctx context.Context, t *task, p domain.Payment, a dom
 	}
 	switch st.Phase {
 	case connector.Open:
-		return c.stillOpen(t, p, a, st.HandOff)
+		h := st.HandOff
+		if h != nil {
+			if err := h.Validate(); err != nil {
+				c.config.Log.Error().Err(err).Str("route", p.Route).Stringer("payment", p.ID).
+					Msg("no customer can be sent where the provider wants; the attempt is cancelled")
+				t.unwanted = a.Number
+				t.keep(a.Number, nil)
+				return nil, err
+			}
+		}
+		t.keep(a.Number, h)
+		return h, nil
 	case connector.Closed:
 		return nil, c.failed(ctx, p, a, st.Reason)
 	case connector.Paid:
 		return nil, c.collected(ctx, p, a, st)
 	}
 	return nil, fmt.Errorf("the connector answers the unknown phase %q", st.Phase)
-}
-
-func (c *Collector) stillOpen(t *task, p domain.Payment, a domain.Attempt, h *connector.HandOff) (*connector.HandOff, error) {
-	if h == nil {
-		t.keep(a.Number, nil)
-		return nil, nil
-	}
-	if err := h.Validate(); err != nil {
-		c.config.Log.Error().Err(err).Str("route", p.Route).Stringer("payment", p.ID).
-			Msg("no customer can be sent where the provider wants; the attempt is cancelled")
-		t.unwanted = a.Number
-		t.keep(a.Number, nil)
-		return nil, err
-	}
-	t.keep(a.Number, h)
-	return h, nil
 }
 
 // collected signals the money of an attempt. An attempt whose money was booked
@@ -172,15 +172,4 @@ func (c *Collector) failed(ctx context.Context, p domain.Payment, a domain.Attem
 		return err
 	}
 	return &FailedError{Reason: code}
-}
-
-// alarm says once that a payment cannot end because its attempt is open.
-func (c *Collector) alarm(t *task, p domain.Payment, since time.Duration) {
-	if since < alarmAfter || t.alarmed {
-		return
-	}
-	t.alarmed = true
-	c.metrics.overdue.WithLabelValues(p.Route).Inc()
-	c.config.Log.Error().Str("route", p.Route).Stringer("payment", p.ID).
-		Msg("the payment's time is over, but its attempt can be neither cancelled nor read at the provider; see what the provider's own pages say of it")
 }
