@@ -26,11 +26,6 @@ type outcome struct {
 	at domain.Instant
 }
 
-// concernsEndpoint reports whether the outcome says something about the endpoint.
-func (o outcome) concernsEndpoint() bool {
-	return !o.Refused && o.Class != webhook.ClassUnsigned && o.Class != classInternal
-}
-
 func (o outcome) object() domain.AttemptObject {
 	return domain.AttemptObject{
 		At: o.at, Status: o.Status, Error: string(o.Class), DurationMS: o.Duration.Milliseconds(), Answer: string(o.Answer),
@@ -49,15 +44,20 @@ func (l *Lanes) attempt(ctx context.Context, a attempt) {
 		return
 	}
 	l.metrics.attempted(o, a.Record, l.wallNow())
-	settle := &settleOp{attempt: a, outcome: o}
-	if l.writer.insist(ctx, settle, maxSettleDelay) != nil {
+	var failingFor time.Duration
+	var change notice
+	record := func(x *tx) (err error) {
+		failingFor, change = x.judge(a, o)
+		return x.record(a, o)
+	}
+	if l.writer.insist(ctx, record, maxSettleDelay) != nil {
 		return // the writer has failed, and Run returns its error
 	}
-	l.logNotice(t, settle)
+	l.logNotice(t, o, change)
 	switch {
 	case o.Gone:
 		l.disable(ctx, t, projects.DisabledGone)
-	case settle.failingFor >= domain.MaxFailingTime:
+	case failingFor >= domain.MaxFailingTime:
 		l.disable(ctx, t, projects.DisabledFailing)
 	}
 	t.nudge()
@@ -73,13 +73,13 @@ const (
 	noticeRefused                   // its target may not be called
 )
 
-func (l *Lanes) logNotice(t *target, s *settleOp) {
+func (l *Lanes) logNotice(t *target, o outcome, n notice) {
 	event := func(e *zerolog.Event) *zerolog.Event {
 		return e.Str("project", t.project).Str("endpoint", t.id)
 	}
-	switch s.notice {
+	switch n {
 	case noticePaused:
-		event(l.config.Log.Warn()).Str("outcome", string(s.outcome.Class)).Int("status", s.outcome.Status).
+		event(l.config.Log.Warn()).Str("outcome", string(o.Class)).Int("status", o.Status).
 			Msg("a webhook endpoint fails again and again: its notifications wait, and one is tried from time to time")
 	case noticeResumed:
 		event(l.config.Log.Info()).Msg("a webhook endpoint takes notifications again")

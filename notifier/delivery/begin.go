@@ -36,19 +36,11 @@ func (t *target) request(a requested) {
 	}
 }
 
-// beginOp begins what may begin with an endpoint.
-type beginOp struct {
-	target   *target
-	endpoint projects.Endpoint // as it is now
-}
-
-func (o beginOp) apply(x *tx) error { return x.begin(o.target, o.endpoint) }
-
 // begin is the one way to begin attempts. It raises the high-water marks of the
 // lanes that are due and for which the endpoint and the slots have room; the
 // requests are made when this transaction is synced. Whatever makes lanes due
 // may call it in the same transaction, if it knows the endpoint as it is now;
-// otherwise the endpoint's own goroutine comes with a beginOp.
+// otherwise the endpoint's own goroutine does.
 func (x *tx) begin(t *target, e projects.Endpoint) error {
 	if !x.sending {
 		return nil

@@ -304,7 +304,7 @@ func TestFailedCommit(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(context.WithoutCancel(t.Context())) }()
 	broken := errors.New("no space left on device")
-	if err := l.writer.do(failingOp{broken}); !errors.Is(err, broken) {
+	if err := l.writer.do(func(*tx) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("do answers %v", err)
 	}
 	if err := <-ended; !errors.Is(err, broken) {
@@ -324,7 +324,3 @@ func TestFailedCommit(t *testing.T) {
 		t.Errorf("%d files were moved aside", n)
 	}
 }
-
-type failingOp struct{ err error }
-
-func (o failingOp) apply(*tx) error { return o.err }

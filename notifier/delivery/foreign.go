@@ -51,41 +51,34 @@ func (l *Lanes) waitForForeign(ctx context.Context) {
 	case <-ctx.Done():
 	case <-l.writer.failed:
 	case <-time.After(foreignTime):
-		_ = l.writer.insist(ctx, requestsKnownOp{}, 0) // a failure of the file is Run's
+		_ = l.writer.insist(ctx, func(x *tx) error { // a failure of the file is Run's
+			x.SetRequestsUnknown(false)
+			return nil
+		}, 0)
 	}
-}
-
-type requestsKnownOp struct{}
-
-func (requestsKnownOp) apply(x *tx) error {
-	x.SetRequestsUnknown(false)
-	return nil
 }
 
 // release lets attempts begin again where another node may have made some.
 func (l *Lanes) release(ctx context.Context) {
-	if len(l.foreign) > 0 && health.Pause(ctx, foreignTime) {
-		_ = l.writer.insist(ctx, releaseOp{l.foreign}, 0) // a failure of the file is Run's
+	if len(l.foreign) == 0 || !health.Pause(ctx, foreignTime) {
+		return
 	}
-}
-
-type releaseOp struct{ keys []store.LaneKey }
-
-func (o releaseOp) apply(x *tx) error {
-	targets := make(map[store.Number]*target)
-	for _, t := range x.lanes.all() {
-		targets[t.number] = t
-	}
-	for _, k := range o.keys {
-		delete(x.lanes.underWay, k)
-		number, payment := k.Parts()
-		lane, err := x.Lane(number, payment)
-		if err != nil {
-			return err
+	_ = l.writer.insist(ctx, func(x *tx) error { // a failure of the file is Run's
+		targets := make(map[store.Number]*target)
+		for _, t := range l.all() {
+			targets[t.number] = t
 		}
-		if t := targets[number]; t != nil {
-			x.save(t, lane)
+		for _, k := range l.foreign {
+			delete(l.underWay, k)
+			number, payment := k.Parts()
+			lane, err := x.Lane(number, payment)
+			if err != nil {
+				return err
+			}
+			if t := targets[number]; t != nil {
+				x.save(t, lane)
+			}
 		}
-	}
-	return nil
+		return nil
+	}, 0)
 }

@@ -405,10 +405,3 @@ func (w *world) list(f domain.DeliveryFilter) ([]domain.DeliveryObject, error) {
 		}
 	}
 }
-
-// changeOp changes rows of some tables.
-type changeOp func(x *tx) error
-
-func (o changeOp) apply(x *tx) error {
-	return o(x)
-}

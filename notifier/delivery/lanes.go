@@ -70,7 +70,14 @@ func Open(ctx context.Context, c Config) (*Lanes, error) {
 	}
 	l.writer = newWriter(l)
 	l.metrics = newMetrics(l)
-	err := l.change([]*waiting{{op: resumeOp{}}}) // however full the disk is
+	err := l.change([]*waiting{{op: func(x *tx) error { // the time, and for how long no program ran; however full the disk is
+		for _, t := range l.all() {
+			if t.counted().FailingSince != 0 {
+				x.changed[t] = struct{}{}
+			}
+		}
+		return nil
+	}}})
 	if err != nil {
 		l.writer.fail(err)
 	}
@@ -246,10 +253,13 @@ func (l *Lanes) Enqueue(ctx context.Context, upTo eventstore.Position, events []
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := &enqueueOp{upTo: upTo, events: events, endpoints: l.endpoints(ctx, events), busy: l.writer.busy.Load()}
-	err := l.writer.do(o)
+	endpoints, busy, unconfirmed := l.endpoints(ctx, events), l.writer.busy.Load(), 0
+	err := l.writer.do(func(x *tx) (err error) {
+		unconfirmed, err = x.enqueueAll(upTo, events, endpoints, busy)
+		return err
+	})
 	if err == nil {
-		l.metrics.unconfirmed.Add(float64(o.listed))
+		l.metrics.unconfirmed.Add(float64(unconfirmed))
 	}
 	l.writer.ready(ctx)
 	return err

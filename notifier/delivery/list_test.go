@@ -215,10 +215,10 @@ func TestResendWithoutLane(t *testing.T) {
 	engine(t, nil, func(t *testing.T, w *world) {
 		a := w.endpoint("a")
 		id, assigned := w.delivered(t)
-		forget := changeOp(func(x *tx) error {
+		forget := func(x *tx) error {
 			key := w.lanes.known(a).number.Lane(id)
 			return x.Bolt().Bucket([]byte("lanes")).Delete(key[:])
-		})
+		}
 		if err := w.lanes.writer.do(forget); err != nil {
 			t.Fatal(err)
 		}

@@ -10,57 +10,54 @@ import (
 	"payledger/notifier/webhook"
 )
 
-// enqueueOp adds events to their lanes and notes how far the fan-out got.
-type enqueueOp struct {
-	upTo      eventstore.Position
-	events    []Event
-	endpoints map[string]projects.Endpoint // as they are now, those that attempts may begin with
-	busy      bool                         // the writer is
-
-	listed int // as unconfirmed
-}
-
 // supersedeDelay is how long the first try of an intermediate event waits while
 // the writer is busy: the event is likely to be superseded meanwhile, which saves
 // an attempt.
 const supersedeDelay = 50 * time.Millisecond
 
-func (o *enqueueOp) apply(x *tx) error {
+// enqueueAll adds events to their lanes and notes how far the fan-out got; endpoints
+// are those that attempts may begin with, as they are now. unconfirmed is how many
+// outcomes were listed that are not sent.
+func (x *tx) enqueueAll(upTo eventstore.Position, events []Event, endpoints map[string]projects.Endpoint, busy bool) (unconfirmed int, err error) {
 	after, _ := x.Progress()
 	var to []*target
 	seen := make(map[*target]bool)
-	for _, e := range o.events {
+	for _, e := range events {
 		t := x.target(e.Project, e.Endpoint)
 		if !seen[t] {
 			seen[t] = true
 			to = append(to, t)
 		}
-		var err error
-		switch {
-		case e.Unconfirmed:
-			err = o.list(x, t, e)
-		case o.busy && !e.Kind.Final():
-			err = x.enqueue(t, e, e.Position > after, x.lanes.firstTry(x.Now).Add(supersedeDelay))
-		default:
-			err = x.enqueue(t, e, e.Position > after, x.lanes.firstTry(x.Now))
+		due := x.lanes.firstTry(x.Now)
+		if busy && !e.Kind.Final() {
+			due = due.Add(supersedeDelay)
+		}
+		known := false
+		if e.Unconfirmed {
+			if _, known, err = x.Record(t.number, e.ID); err == nil && !known {
+				unconfirmed++
+				x.put(t, x.newRecord(e, domain.DeliveryUnconfirmed), "")
+			}
+		} else {
+			err = x.enqueue(t, e, e.Position > after, due)
 		}
 		if err != nil {
-			return err
+			return unconfirmed, err
 		}
 	}
 	// Attempts begin after all events are in their lanes, so that none begins with
 	// an event that a later one supersedes.
 	for _, t := range to {
-		if e, ok := o.endpoints[t.id]; ok {
+		if e, ok := endpoints[t.id]; ok {
 			if err := x.begin(t, e); err != nil {
-				return err
+				return unconfirmed, err
 			}
 		}
 	}
-	if o.upTo > after {
-		x.SetAfter(o.upTo)
+	if upTo > after {
+		x.SetAfter(upTo)
 	}
-	return nil
+	return unconfirmed, nil
 }
 
 // enqueue adds an event to its lane. A fresh one cannot be recorded yet.
@@ -90,171 +87,87 @@ func (x *tx) newRecord(e Event, s domain.DeliveryState) store.Record {
 	}
 }
 
-// list records an outcome that is not sent, unless it is recorded already.
-func (o *enqueueOp) list(x *tx, t *target, e Event) error {
-	_, known, err := x.Record(t.number, e.ID)
-	if known || err != nil {
-		return err
-	}
-	o.listed++
-	x.put(t, x.newRecord(e, domain.DeliveryUnconfirmed), "")
-	return nil
-}
-
-// settleOp records how an attempt ended.
-type settleOp struct {
-	attempt attempt
-	outcome outcome
-
-	state      domain.DeliveryState // of the delivery, after it
-	failingFor time.Duration
-	notice     notice
-}
-
 // maxAttempts bounds the attempts kept of one delivery.
 const maxAttempts = 64
 
-func (o *settleOp) apply(x *tx) error {
-	l, err := x.Lane(o.attempt.target.number, o.attempt.Payment)
+// record notes how an attempt ended, and what becomes of its delivery.
+func (x *tx) record(a attempt, o outcome) error {
+	l, err := x.Lane(a.target.number, a.Payment)
 	if err != nil {
 		return err
 	}
 	delete(x.lanes.underWay, l.Key())
-	d, ok, err := x.Record(o.attempt.target.number, o.attempt.Event)
+	d, ok, err := x.Record(a.target.number, a.Event)
 	if err != nil {
 		return err
 	}
-	o.noteOutcome(x)
 	if !ok || d.State != domain.DeliveryPending {
-		x.save(o.attempt.target, l) // settled meanwhile in another way
+		x.save(a.target, l) // settled meanwhile in another way
 		return nil
 	}
 	d.Total++
-	d.Tries += one(!o.attempt.probe)
-	d.Attempts = append(d.Attempts, o.outcome.object())
+	d.Tries += one(!a.probe)
+	d.Attempts = append(d.Attempts, o.object())
 	if n := len(d.Attempts) - maxAttempts; n > 0 {
 		d.Attempts = d.Attempts[n:]
 	}
-	wait, more := x.lanes.config.Schedule.Next(d.Tries, x.lanes.config.Random(), o.outcome.RetryAfter)
+	wait, more := x.lanes.config.Schedule.Next(d.Tries, x.lanes.config.Random(), o.RetryAfter)
 	switch {
-	case o.outcome.Delivered:
+	case o.Delivered:
 		d.State = domain.DeliveryDelivered
-	case o.outcome.Refused:
+	case o.Refused:
 		d.State = domain.DeliveryParked
-	case o.outcome.Gone:
+	case o.Gone:
 		d.State = domain.DeliveryHeld
 	case !more:
 		d.State = domain.DeliveryGivenUp
 	}
-	switch o.state = d.State; {
-	case d.State == domain.DeliveryPending && o.attempt.probe:
-		l.Retry(x.Now, max(l.Due, x.Now.Add(o.outcome.RetryAfter)))
+	switch {
+	case d.State == domain.DeliveryPending && a.probe:
+		l.Retry(x.Now, max(l.Due, x.Now.Add(o.RetryAfter)))
 	case d.State == domain.DeliveryPending:
 		l.Retry(x.Now, x.Now.Add(wait))
 	default:
 		l.Leave(d.Event, x.Now)
 	}
-	x.save(o.attempt.target, l)
-	x.put(o.attempt.target, d, domain.DeliveryPending)
+	x.save(a.target, l)
+	x.put(a.target, d, domain.DeliveryPending)
 	return nil
 }
 
-// noteOutcome notes what the outcome means for the endpoint.
-func (o *settleOp) noteOutcome(x *tx) {
-	to := o.attempt.target
-	o.noteRefused()
-	if !o.outcome.concernsEndpoint() {
-		if !o.attempt.requested {
-			to.abandoned()
-		}
-		return
-	}
-	now := x.Now
-	x.count(to, func(t *store.Tally) {
-		if o.outcome.Delivered {
-			t.Calm()
-		} else {
-			t.Failures++
-			t.LastFailure = o.attempt.Event
-			if t.FailingSince == 0 {
-				t.FailingSince = now
-			}
-		}
-		o.failingFor = t.FailingFor(now)
-		to.leaving = to.leaving || o.outcome.Gone
-		before := to.breaker.until != 0
-		to.breaker.ended(now, t.Failures, x.lanes.config.Random(), o.attempt.requested)
-		switch open := to.breaker.until != 0; {
-		case open && !before:
-			o.notice = noticePaused
-		case before && !open:
-			o.notice = noticeResumed
-		}
-	})
-}
-
-// noteRefused notes whether the endpoint may be called.
-func (o *settleOp) noteRefused() {
-	t := o.attempt.target
+// judge notes what an outcome means for the endpoint: for how long it has failed, and
+// what is to be said of it.
+func (x *tx) judge(a attempt, o outcome) (failingFor time.Duration, says notice) {
+	t := a.target
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if o.outcome.Refused && !t.refused {
-		o.notice = noticeRefused
+	if o.Refused && !t.refused {
+		says = noticeRefused
 	}
-	t.refused = o.outcome.Refused
-}
-
-// holdOp takes the deliveries of an endpoint that gets nothing out of their
-// lanes, some lanes at a time. Attempts under way end by themselves.
-type holdOp struct {
-	target *target
-	state  domain.DeliveryState
-	after  store.DueKey // of the lanes that were seen
-	more   bool
-}
-
-const holdAtOnce = 256
-
-func (o *holdOp) apply(x *tx) error {
-	keys := x.DueAfter(o.target.number, o.after, holdAtOnce)
-	for _, k := range keys {
-		l, err := x.Lane(o.target.number, k.Payment())
-		if err != nil {
-			return err
+	if t.refused = o.Refused; o.Refused || o.Class == webhook.ClassUnsigned || o.Class == classInternal {
+		if !a.requested {
+			t.breaker.abandoned() // it says nothing about the endpoint
 		}
-		kept := 0
-		if x.inFlight(l) {
-			kept = min(1, len(l.Line))
-		}
-		for _, p := range l.Line[kept:] {
-			if err := x.settle(o.target, p.Event, o.state); err != nil {
-				return err
-			}
-		}
-		l.Line = l.Line[:kept]
-		x.save(o.target, l)
-		o.after = k
+		return 0, says
 	}
-	o.more = len(keys) == holdAtOnce
-	if !o.more {
-		// An endpoint that is enabled again begins anew.
-		x.count(o.target, func(t *store.Tally) {
-			t.Calm()
-			o.target.breaker = breaker{}
-		})
-	}
-	return nil
-}
-
-// resumeOp writes what Open found out: the time, and for how long no program
-// ran.
-type resumeOp struct{}
-
-func (resumeOp) apply(x *tx) error {
-	for _, t := range x.lanes.all() {
-		if t.counted().FailingSince != 0 {
-			x.changed[t] = struct{}{}
+	if n := &t.tally; o.Delivered {
+		n.Calm()
+	} else {
+		n.Failures++
+		n.LastFailure = a.Event
+		if n.FailingSince == 0 {
+			n.FailingSince = x.Now
 		}
 	}
-	return nil
+	t.leaving = t.leaving || o.Gone
+	before := t.breaker.until != 0
+	t.breaker.ended(x.Now, t.tally.Failures, x.lanes.config.Random(), a.requested)
+	switch open := t.breaker.until != 0; {
+	case open && !before:
+		says = noticePaused
+	case before && !open:
+		says = noticeResumed
+	}
+	x.changed[t] = struct{}{}
+	return t.tally.FailingFor(x.Now), says
 }

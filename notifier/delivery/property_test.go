@@ -338,7 +338,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 
 // changeLanes changes the rows of lanes; fn reports whether it changed one.
 func (p *player) changeLanes(fn func(l *store.Lane) bool) error {
-	return p.lanes.writer.do(changeOp(func(x *tx) error {
+	return p.lanes.writer.do(func(x *tx) error {
 		changed := make(map[store.LaneKey]store.Lane)
 		err := x.EachLane(func(k store.LaneKey, l store.Lane) error {
 			if fn(&l) {
@@ -350,12 +350,12 @@ func (p *player) changeLanes(fn func(l *store.Lane) bool) error {
 			x.PutLane(k, l)
 		}
 		return err
-	}))
+	})
 }
 
 // forgetFlying makes lanes with an attempt under way look as if they had none.
 func forgetFlying(p *player) error {
-	return p.lanes.writer.do(changeOp(func(x *tx) error {
+	return p.lanes.writer.do(func(x *tx) error {
 		clear(p.lanes.underWay)
 		for _, t := range p.lanes.all() {
 			for _, k := range x.DueAfter(t.number, store.DueKey{}, windowSize) {
@@ -364,7 +364,7 @@ func forgetFlying(p *player) error {
 			}
 		}
 		return nil
-	}))
+	})
 }
 
 // makeAllFinal makes intermediate events that wait look like final ones.

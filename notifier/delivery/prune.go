@@ -34,21 +34,36 @@ func (l *Lanes) prune(ctx context.Context) {
 // pruneRows goes through an endpoint's rows of one kind; lanes are those of all
 // endpoints. It reports false if it has to end.
 func (l *Lanes) pruneRows(ctx context.Context, t *target, kind store.Kept) bool {
-	o := &pruneOp{target: t, kind: kind}
+	var keys [][]byte
+	forget := func(x *tx) error { // what is still outdated
+		for _, key := range keys {
+			if kind == store.KeptLanes && l.underWay[store.LaneKey(key)] {
+				continue
+			}
+			forgotten, err := x.Forget(kind, key)
+			if err != nil {
+				return err
+			}
+			if forgotten && kind == store.KeptUndelivered {
+				x.count(t, func(n *store.Tally) { n.Undelivered-- })
+			}
+		}
+		return nil
+	}
 	number := store.Number(0)
 	if t != nil {
 		number = t.number
 	}
 	for from := []byte(nil); ; {
 		err := l.file.View(func(x store.Tables) (err error) {
-			o.keys, from, err = x.Outdated(kind, number, from, l.clock.now(), pruneLook, pruneMax)
+			keys, from, err = x.Outdated(kind, number, from, l.clock.now(), pruneLook, pruneMax)
 			return err
 		})
 		if err != nil {
 			l.writer.fail(err)
 			return false
 		}
-		if len(o.keys) > 0 && l.writer.insist(ctx, o, 0) != nil {
+		if len(keys) > 0 && l.writer.insist(ctx, forget, 0) != nil {
 			return false
 		}
 		if from == nil {
@@ -58,27 +73,4 @@ func (l *Lanes) pruneRows(ctx context.Context, t *target, kind store.Kept) bool 
 			return false
 		}
 	}
-}
-
-// pruneOp deletes rows that are still outdated.
-type pruneOp struct {
-	target *target // whose deliveries they are
-	kind   store.Kept
-	keys   [][]byte
-}
-
-func (o *pruneOp) apply(x *tx) error {
-	for _, key := range o.keys {
-		if o.kind == store.KeptLanes && x.lanes.underWay[store.LaneKey(key)] {
-			continue
-		}
-		forgotten, err := x.Forget(o.kind, key)
-		if err != nil {
-			return err
-		}
-		if forgotten && o.kind == store.KeptUndelivered {
-			x.count(o.target, func(n *store.Tally) { n.Undelivered-- })
-		}
-	}
-	return nil
 }

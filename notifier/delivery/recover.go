@@ -32,10 +32,19 @@ func (l *Lanes) RecoverSince(ctx context.Context, project, endpoint string, sinc
 	if err != nil {
 		return 0, err
 	}
-	o := new(recoverOp)
+	var events []Event
+	flush := func() error {
+		err := l.writer.do(func(x *tx) error {
+			n, err := x.recover(events)
+			enqueued += n
+			return err
+		})
+		events = events[:0]
+		return err
+	}
 	for r, err := range l.config.Ledger.Store.Scan(ctx, from, eventstore.Filter{Project: project, Kind: eventstore.KindPayment}) {
 		if err != nil {
-			return o.enqueued, err
+			return enqueued, err
 		}
 		if r.Position > upTo {
 			break
@@ -45,22 +54,21 @@ func (l *Lanes) RecoverSince(ctx context.Context, project, endpoint string, sinc
 		}
 		event, ok, err := l.lost(ctx, e, r, upTo)
 		if err != nil {
-			return o.enqueued, err
+			return enqueued, err
 		}
 		if ok {
-			o.events = append(o.events, event)
+			events = append(events, event)
 		}
-		if len(o.events) == recoverAtOnce {
-			if err := l.writer.do(o); err != nil {
-				return o.enqueued, err
+		if len(events) == recoverAtOnce {
+			if err := flush(); err != nil {
+				return enqueued, err
 			}
-			o.events = o.events[:0]
 		}
 	}
-	if len(o.events) > 0 {
-		err = l.writer.do(o)
+	if len(events) > 0 {
+		err = flush()
 	}
-	return o.enqueued, err
+	return enqueued, err
 }
 
 // lost reports whether a record of a payment is the payment's newest event for the
@@ -105,19 +113,14 @@ func recoverable(x store.Tables, to store.Number, e Event) (l *store.LaneAt, d s
 	return l, d, ok && l.NewestEvent == e.ID && store.Undelivered(d.State), err
 }
 
-// recoverOp puts those of the events in line that still can be.
-type recoverOp struct {
-	events   []Event
-	enqueued int
-}
-
-func (o *recoverOp) apply(x *tx) error {
-	for _, e := range o.events {
+// recover puts those of the events in line that still can be.
+func (x *tx) recover(events []Event) (enqueued int, err error) {
+	for _, e := range events {
 		t := x.target(e.Project, e.Endpoint)
 		l, d, ok, err := recoverable(x.Tables, t.number, e)
 		switch {
 		case err != nil:
-			return err
+			return enqueued, err
 		case !ok:
 			continue
 		case !l.Known:
@@ -128,9 +131,9 @@ func (o *recoverOp) apply(x *tx) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return enqueued, err
 		}
-		o.enqueued++
+		enqueued++
 	}
-	return nil
+	return enqueued, nil
 }

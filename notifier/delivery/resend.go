@@ -31,29 +31,18 @@ func (l *Lanes) Test(ctx context.Context, project, endpoint string) (domain.Deli
 	if err != nil {
 		return domain.DeliveryObject{}, err
 	}
-	o := &testOp{project: project, endpoint: e, id: l.config.IDs.Next()}
-	err = l.writer.do(o)
-	return o.delivery, err
-}
-
-// testOp enqueues an endpoint.test.
-type testOp struct {
-	project  string
-	endpoint projects.Endpoint
-	id       domain.ID
-
-	delivery domain.DeliveryObject
-}
-
-func (o *testOp) apply(x *tx) error {
-	t := x.target(o.project, o.endpoint.ID)
-	e := Event{Project: o.project, Endpoint: t.id, Payment: o.id, ID: o.id, Kind: domain.KindEndpointTest, Sequence: 1}
-	if err := x.enqueue(t, e, true, x.Now); err != nil {
+	id := l.config.IDs.Next()
+	var delivery domain.DeliveryObject
+	err = l.writer.do(func(x *tx) (err error) {
+		t := x.target(project, e.ID)
+		event := Event{Project: project, Endpoint: t.id, Payment: id, ID: id, Kind: domain.KindEndpointTest, Sequence: 1}
+		if err := x.enqueue(t, event, true, x.Now); err != nil {
+			return err
+		}
+		delivery, err = x.sendNow(t, e, requested{id, id})
 		return err
-	}
-	var err error
-	o.delivery, err = x.sendNow(t, o.endpoint, requested{o.id, o.id})
-	return err
+	})
+	return delivery, err
 }
 
 // sendNow lets a delivery in line be sent now if its lane allows it, and returns
@@ -92,7 +81,7 @@ func (l *Lanes) Resend(ctx context.Context, project, endpoint string, event doma
 		return domain.DeliveryObject{}, &domain.Refusal{Code: domain.DeliveryNotFound}
 	}
 	o := &resendOp{target: t, endpoint: e, event: event}
-	if err := l.writer.do(o); err != nil {
+	if err := l.writer.do(o.apply); err != nil {
 		return domain.DeliveryObject{}, err
 	}
 	if o.forgotten {
@@ -106,7 +95,7 @@ func (l *Lanes) Resend(ctx context.Context, project, endpoint string, event doma
 			return domain.DeliveryObject{}, err
 		}
 		o.newest = &newest
-		if err := l.writer.do(o); err != nil {
+		if err := l.writer.do(o.apply); err != nil {
 			return domain.DeliveryObject{}, err
 		}
 	}

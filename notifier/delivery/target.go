@@ -81,12 +81,6 @@ func (t *target) tryNow(now domain.Instant) {
 	t.nudge()
 }
 
-func (t *target) abandoned() {
-	t.mu.Lock()
-	t.breaker.abandoned()
-	t.mu.Unlock()
-}
-
 // ended gives back the place and the slot of an attempt that is over.
 func (t *target) ended(a attempt) {
 	t.mu.Lock()
@@ -165,7 +159,7 @@ func (l *Lanes) turn(ctx context.Context, t *target) (time.Duration, error) {
 		l.sayCrowded(t)
 		return checkEvery, nil // a slot that is granted nudges
 	}
-	return 0, l.writer.insist(ctx, beginOp{t, endpoint}, maxBeginDelay)
+	return 0, l.writer.insist(ctx, func(x *tx) error { return x.begin(t, endpoint) }, maxBeginDelay)
 }
 
 // sayCrowded logs that endpoints wait for slots.
@@ -194,11 +188,43 @@ func (l *Lanes) find(ctx context.Context, project, id string) (e projects.Endpoi
 	return e, "", nil
 }
 
-// hold takes everything out of an endpoint's lanes.
+const holdAtOnce = 256
+
+// hold takes the deliveries of an endpoint that gets nothing out of their lanes, some
+// lanes at a time. Attempts under way end by themselves.
 func (l *Lanes) hold(ctx context.Context, t *target, state domain.DeliveryState) error {
-	o := &holdOp{target: t, state: state, more: true}
-	for o.more && ctx.Err() == nil {
-		if err := l.writer.insist(ctx, o, 0); err != nil {
+	var after store.DueKey // of the lanes that were seen
+	for more := true; more && ctx.Err() == nil; {
+		err := l.writer.insist(ctx, func(x *tx) error {
+			keys := x.DueAfter(t.number, after, holdAtOnce)
+			for _, k := range keys {
+				lane, err := x.Lane(t.number, k.Payment())
+				if err != nil {
+					return err
+				}
+				kept := 0
+				if x.inFlight(lane) {
+					kept = min(1, len(lane.Line))
+				}
+				for _, p := range lane.Line[kept:] {
+					if err := x.settle(t, p.Event, state); err != nil {
+						return err
+					}
+				}
+				lane.Line = lane.Line[:kept]
+				x.save(t, lane)
+				after = k
+			}
+			if more = len(keys) == holdAtOnce; !more {
+				// An endpoint that is enabled again starts without its past failures.
+				x.count(t, func(n *store.Tally) {
+					n.Calm()
+					t.breaker = breaker{}
+				})
+			}
+			return nil
+		}, 0)
+		if err != nil {
 			return err
 		}
 	}

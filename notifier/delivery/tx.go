@@ -26,7 +26,7 @@ func (l *Lanes) change(group []*waiting) error {
 	err := l.file.Update(l.clock.now(), func(of *store.Tx) error {
 		x.Tx = of
 		for _, p := range group {
-			if err := p.op.apply(x); err != nil {
+			if err := p.op(x); err != nil {
 				return err
 			}
 		}

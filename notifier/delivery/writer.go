@@ -32,9 +32,9 @@ const maxGroup = 4096
 // retryFull is how long the writer waits when the disk is full.
 const retryFull = time.Second
 
-// op is a change of the lane file. apply leaves its results in the op. An error
-// means that the file failed, and ends the writer.
-type op interface{ apply(x *tx) error }
+// op is a change of the lane file. An error means that the file failed, and ends the
+// writer.
+type op func(x *tx) error
 
 // writer is the one goroutine that changes the file. All waiting operations go
 // into one transaction, and none is answered, and no attempt is made, before
