@@ -46,24 +46,40 @@ func (x *tx) begin(t *target, e projects.Endpoint) error {
 		return nil
 	}
 	for len(x.begun) < maxBegun {
-		c, ok, err := x.candidate(t)
-		if err != nil || !ok {
-			return err
+		c, ok := x.candidate(t)
+		if !ok {
+			return nil
 		}
 		l, err := x.Lane(t.number, c.payment)
 		if err != nil {
 			return err
 		}
+		// The candidate was chosen by hints in memory.
+		allowed := len(l.Line) > 0 && !x.inFlight(l) && (l.Due <= x.Now || c.granted)
+		if allowed && c.requested() {
+			rest := l.Lane
+			rest.Next()
+			allowed = len(rest.Line) > 0 && rest.Line[0].Event == c.event
+		}
 		began := false
-		if c.allows(l, x) {
+		if allowed {
 			if began, err = x.start(t, e, l, c); err != nil {
 				return err
 			}
 		}
-		t.chosen(c, began)
-		if !began {
-			x.lanes.slots.give(t, 1)
+		if began {
+			t.limiter.AllowN(time.Now(), 1)
+			continue
 		}
+		t.mu.Lock()
+		if c.requested() {
+			t.requestedUnderWay--
+		} else {
+			t.requests--
+			t.breaker.abandoned()
+		}
+		t.mu.Unlock()
+		x.lanes.slots.give(t, 1)
 	}
 	t.nudge() // there may be more
 	return nil
@@ -78,23 +94,9 @@ type candidate struct {
 
 func (c candidate) requested() bool { return !c.event.IsZero() }
 
-// allows reports whether the lane still allows the candidate, which was chosen by
-// hints in memory.
-func (c candidate) allows(l *store.LaneAt, x *tx) bool {
-	if x.inFlight(l) || l.Due > x.Now && !c.granted {
-		return false
-	}
-	if !c.requested() {
-		return len(l.Line) > 0
-	}
-	head := l.Lane
-	head.Next()
-	return len(head.Line) > 0 && head.Line[0].Event == c.event
-}
-
 // candidate chooses what is to begin next and takes a slot for it.
-func (x *tx) candidate(t *target) (c candidate, ok bool, err error) {
-	if t.unread() {
+func (x *tx) candidate(t *target) (c candidate, ok bool) {
+	if len(t.window.keys) == 0 && !t.window.all {
 		keys := x.DueAfter(t.number, t.window.end, windowSize)
 		t.mu.Lock()
 		t.window.refill(keys)
@@ -102,7 +104,7 @@ func (x *tx) candidate(t *target) (c candidate, ok bool, err error) {
 	}
 	requested, due, _ := t.room(x.Now)
 	if requested+due == 0 || x.lanes.slots.takeOrWait(t, 1) == 0 {
-		return c, false, nil
+		return c, false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,19 +112,11 @@ func (x *tx) candidate(t *target) (c candidate, ok bool, err error) {
 		c.payment, c.event = t.requested[0].payment, t.requested[0].event
 		t.requested = t.requested[1:]
 		t.requestedUnderWay++
-		return c, true, nil
+		return c, true
 	}
 	c.payment, c.granted = t.window.pop().Payment(), t.breaker.begun()
 	t.requests++
-	return c, true, nil
-}
-
-// unread reports whether lanes that may be due have to be looked up in the
-// file.
-func (t *target) unread() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.window.keys) == 0 && !t.window.all
+	return c, true
 }
 
 // room says how many requested deliveries may begin now, and how many that are
@@ -165,21 +159,6 @@ func (t *target) dueRoom(now domain.Instant) (n int, wait time.Duration) {
 	return 0, checkEvery // the end of an attempt nudges
 }
 
-// chosen notes whether an attempt began with a candidate.
-func (t *target) chosen(c candidate, began bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case began:
-		t.limiter.AllowN(time.Now(), 1)
-	case c.requested():
-		t.requestedUnderWay--
-	default:
-		t.requests--
-		t.breaker.abandoned()
-	}
-}
-
 // start takes the first of a lane that the endpoint still wants and raises the
 // lane's mark for it.
 func (x *tx) start(t *target, e projects.Endpoint, l *store.LaneAt, c candidate) (began bool, err error) {
@@ -219,17 +198,4 @@ type attempt struct {
 	number    int  // from 1
 	requested bool // see requested
 	probe     bool // it costs no try
-}
-
-// launch makes attempts whose begin is durable.
-func (l *Lanes) launch(begun []attempt) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running == nil {
-		return // they are made again after the next start
-	}
-	sending := l.running.sending
-	for _, a := range begun {
-		l.attempts.Go(func() { l.attempt(sending, a) })
-	}
 }

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -68,7 +69,7 @@ func Open(ctx context.Context, c Config) (*Lanes, error) {
 			return nil, errors.Join(err, l.file.Abandon())
 		}
 	}
-	l.writer = newWriter(l)
+	l.writer = &writer{lanes: l, wake: make(chan struct{}, 1), failed: make(chan struct{})}
 	l.metrics = newMetrics(l)
 	err := l.change([]*waiting{{op: func(x *tx) error { // the time, and for how long no program ran; however full the disk is
 		for _, t := range l.all() {
@@ -101,22 +102,16 @@ func (c Config) withDefaults() Config {
 	if c.Schedule == nil {
 		c.Schedule = webhook.DefaultSchedule()
 	}
-	if c.Limits.Requests == 0 {
-		c.Limits.Requests = webhook.DefaultRequests
-	}
-	if c.Limits.Concurrency == 0 {
-		c.Limits.Concurrency = 16
-	}
-	if c.Limits.Rate == 0 {
-		c.Limits.Rate = 1000
-	}
-	if c.Limits.Burst == 0 {
-		c.Limits.Burst = 1000
+	c.Limits = Limits{
+		Requests:    cmp.Or(c.Limits.Requests, webhook.DefaultRequests),
+		Concurrency: cmp.Or(c.Limits.Concurrency, 16),
+		Rate:        cmp.Or(c.Limits.Rate, 1000),
+		Burst:       cmp.Or(c.Limits.Burst, 1000),
 	}
 	return c
 }
 
-// open opens the file; one whose endpoints cannot be read is moved aside too.
+// open opens the file and reads its endpoints; one whose endpoints cannot be read is moved aside too.
 func (l *Lanes) open(ctx context.Context) (err error) {
 	c := l.config
 	for range 2 {
@@ -129,7 +124,18 @@ func (l *Lanes) open(ctx context.Context) (err error) {
 				return errors.Join(err, l.file.Abandon())
 			}
 		}
-		if err = l.load(); err == nil {
+		err = l.file.View(func(x store.Tables) error {
+			last := x.Time()
+			l.clock = newClock(c.Now, last)
+			l.highest, l.unknown = x.Highest(), x.RequestsUnknown()
+			return x.EachEndpoint(func(number store.Number, project, id string, n store.Tally) {
+				if gone := until(l.clock.first, last); n.FailingSince != 0 && gone > aliveEvery {
+					n.Away += gone - aliveEvery
+				}
+				l.targets[id] = l.newTarget(number, project, id, n)
+			})
+		})
+		if err == nil {
 			return nil
 		}
 		err = errors.Join(l.file.Distrust(err), l.file.Abandon())
@@ -139,21 +145,6 @@ func (l *Lanes) open(ctx context.Context) (err error) {
 		clear(l.targets)
 	}
 	return err
-}
-
-// load reads the endpoints.
-func (l *Lanes) load() error {
-	return l.file.View(func(x store.Tables) error {
-		last := x.Time()
-		l.clock = newClock(l.config.Now, last)
-		l.highest, l.unknown = x.Highest(), x.RequestsUnknown()
-		return x.EachEndpoint(func(number store.Number, project, id string, n store.Tally) {
-			if gone := until(l.clock.first, last); n.FailingSince != 0 && gone > aliveEvery {
-				n.Away += gone - aliveEvery
-			}
-			l.targets[id] = l.newTarget(number, project, id, n)
-		})
-	})
 }
 
 // Run sends until ctx ends, once. An error means that the lane file failed:
@@ -201,7 +192,9 @@ func (l *Lanes) Run(ctx context.Context) error {
 // Close closes the lane file. Run must have ended.
 func (l *Lanes) Close() error {
 	l.writer.close()
-	l.metrics.unregister()
+	if l.config.Metrics != nil {
+		l.config.Metrics.Unregister(l.metrics.registry)
+	}
 	if err := l.writer.error(); err != nil {
 		return errors.Join(err, l.file.Abandon())
 	}

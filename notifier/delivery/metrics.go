@@ -8,12 +8,13 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/notifier/delivery/store"
+	"payledger/notifier/health"
 	"payledger/notifier/webhook"
 )
 
+// metrics are registered together, and go when the lanes are closed.
 type metrics struct {
-	registry   prometheus.Registerer
-	collectors []prometheus.Collector
+	registry *prometheus.Registry
 
 	attempts *prometheus.CounterVec
 	duration prometheus.Histogram
@@ -28,11 +29,10 @@ type metrics struct {
 const classDelivered = "delivered"
 
 func newMetrics(l *Lanes) metrics {
+	r := prometheus.NewRegistry()
 	m := metrics{
-		registry: l.config.Metrics,
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payledger_webhook_attempts_total", Help: "Attempts to notify an endpoint, by how they ended.",
-		}, []string{"outcome"}),
+		registry: r,
+		attempts: health.CounterVec(r, "payledger_webhook_attempts_total", "Attempts to notify an endpoint, by how they ended.", "outcome"),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "payledger_webhook_attempt_duration_seconds", Help: "How long attempts took until the answer was judged.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 20},
@@ -44,22 +44,17 @@ func newMetrics(l *Lanes) metrics {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "payledger_webhook_in_flight", Help: "Attempts under way.",
 		}),
-		disabled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payledger_webhook_endpoints_disabled_total", Help: "Endpoints that were disabled because they failed or wished it, by reason.",
-		}, []string{"reason"}),
-		unconfirmed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payledger_webhook_unconfirmed_total",
-			Help: "Outcomes listed as unconfirmed, because the lane file that told whether they were delivered was lost.",
-		}),
+		disabled: health.CounterVec(r, "payledger_webhook_endpoints_disabled_total", "Endpoints that were disabled because they failed or wished it, by reason.",
+			"reason", string(projects.DisabledGone), string(projects.DisabledFailing)),
+		unconfirmed: health.Counter(r, "payledger_webhook_unconfirmed_total",
+			"Outcomes listed as unconfirmed, because the lane file that told whether they were delivered was lost."),
 	}
 	for _, c := range append(webhook.Classes(), classDelivered, classInternal) {
 		m.attempts.WithLabelValues(string(c))
 	}
-	for _, r := range []projects.DisabledReason{projects.DisabledGone, projects.DisabledFailing} {
-		m.disabled.WithLabelValues(string(r))
-	}
-	gauge := func(name, help string, of func(*target) int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+	r.MustRegister(m.duration, m.lag, m.inFlight)
+	gauge := func(name, help string, of func(*target) int) {
+		health.GaugeFunc(r, name, help, func() float64 {
 			n := 0
 			for _, t := range l.all() {
 				n += of(t)
@@ -67,36 +62,23 @@ func newMetrics(l *Lanes) metrics {
 			return float64(n)
 		})
 	}
-	m.collectors = []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payledger_webhook_up", Help: "1 while webhooks are sent, 0 while the disk is too full to note what was sent.",
-		}, func() float64 { return float64(1 - one(l.writer.full.Load())) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payledger_webhook_in_flight_max", Help: "How many attempts may be under way at the same time.",
-		}, func() float64 { return float64(l.slots.max) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payledger_webhook_endpoints_waiting", Help: "Endpoints that wait because too many attempts are under way.",
-		}, func() float64 { return float64(l.slots.waiting()) }),
-		m.attempts, m.duration, m.lag, m.inFlight, m.disabled, m.unconfirmed,
-		gauge("payledger_webhook_breakers_open", "Endpoints whose circuit breaker is open.", func(t *target) int {
-			return one(t.open(l.clock.now()) != 0)
-		}),
-		gauge("payledger_webhook_lanes_waiting", "Payments with notifications in line, counted per endpoint.", func(t *target) int {
-			return t.counted().Lanes
-		}),
-		gauge("payledger_webhook_deliveries_pending", "Notifications not settled.", func(t *target) int {
-			return t.counted().Pending
-		}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payledger_webhook_oldest_pending_age_seconds", Help: "Age of the oldest event with a notification not settled; 0 when there is none.",
-		}, l.oldestPendingAge),
-		gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked, held or unconfirmed: the dead letters.", func(t *target) int {
-			return t.counted().Undelivered
-		}),
-	}
-	if m.registry != nil {
-		m.registry.MustRegister(m.collectors...)
-	}
+	health.GaugeFunc(r, "payledger_webhook_up", "1 while webhooks are sent, 0 while the disk is too full to note what was sent.",
+		func() float64 { return float64(1 - one(l.writer.full.Load())) })
+	health.GaugeFunc(r, "payledger_webhook_in_flight_max", "How many attempts may be under way at the same time.",
+		func() float64 { return float64(l.slots.max) })
+	health.GaugeFunc(r, "payledger_webhook_endpoints_waiting", "Endpoints that wait because too many attempts are under way.",
+		func() float64 { return float64(l.slots.waiting()) })
+	gauge("payledger_webhook_breakers_open", "Endpoints whose circuit breaker is open.",
+		func(t *target) int { return one(t.open(l.clock.now()) != 0) })
+	gauge("payledger_webhook_lanes_waiting", "Payments with notifications in line, counted per endpoint.",
+		func(t *target) int { return t.counted().Lanes })
+	gauge("payledger_webhook_deliveries_pending", "Notifications not settled.",
+		func(t *target) int { return t.counted().Pending })
+	health.GaugeFunc(r, "payledger_webhook_oldest_pending_age_seconds", "Age of the oldest event with a notification not settled; 0 when there is none.",
+		l.oldestPendingAge)
+	gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked, held or unconfirmed: the dead letters.",
+		func(t *target) int { return t.counted().Undelivered })
+	health.Register(l.config.Metrics, r)
 	return m
 }
 
@@ -122,15 +104,6 @@ func (l *Lanes) oldestPendingAge() float64 {
 		return 0
 	}
 	return max(0, float64(l.clock.now()-domain.IDTime(oldest))/1000)
-}
-
-func (m metrics) unregister() {
-	if m.registry == nil {
-		return
-	}
-	for _, c := range m.collectors {
-		m.registry.Unregister(c)
-	}
 }
 
 func (m metrics) attempted(o outcome, d store.Record, now domain.Instant) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
@@ -42,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 		if !errors.Is(err, eventstore.ErrFull) {
 			t.Errorf("Test on a full disk: %v", err)
 		}
-		if up := testutil.ToFloat64(w.lanes.metrics.collectors[0]); up != 0 {
+		if up := gathered(t, w.lanes.metrics.registry, "payledger_webhook_up"); up != 0 {
 			t.Errorf("payledger_webhook_up is %v", up)
 		}
 		w.full.Store(false)
@@ -55,7 +54,7 @@ func TestFullDisk(t *testing.T) {
 		if n := len(w.net.seen()); n != 3 {
 			t.Errorf("%d requests, want 3", n)
 		}
-		if up := testutil.ToFloat64(w.lanes.metrics.collectors[0]); up != 1 {
+		if up := gathered(t, w.lanes.metrics.registry, "payledger_webhook_up"); up != 1 {
 			t.Errorf("payledger_webhook_up is %v", up)
 		}
 	})

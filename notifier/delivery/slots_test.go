@@ -142,6 +142,9 @@ func (c *crowd) end(t *testing.T) {
 	if err := c.world.end(); err != nil {
 		t.Error(err)
 	}
+	if n, err := testutil.GatherAndCount(c.world.lanes.config.Metrics.(*prometheus.Registry)); n != 0 || err != nil {
+		t.Errorf("%d metrics are left, %v", n, err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.most[""] > 64 {
@@ -297,7 +300,7 @@ func TestWhoWaitsIsSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		registry := c.world.lanes.metrics.registry.(*prometheus.Registry)
+		registry := c.world.lanes.config.Metrics.(*prometheus.Registry)
 		for name, holds := range map[string]func(float64) bool{
 			"payledger_webhook_in_flight_max":     func(v float64) bool { return v == 64 },
 			"payledger_webhook_in_flight":         func(v float64) bool { return v >= 32 && v <= 64 },

@@ -156,17 +156,12 @@ func (l *Lanes) turn(ctx context.Context, t *target) (time.Duration, error) {
 	}
 	wants = true
 	if l.slots.waits(t) {
-		l.sayCrowded(t)
+		l.crowded.Warn().Int("max_requests", l.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
+			Msg("webhook endpoints wait, this one among them, because too many requests to others are not answered: " +
+				"see which time out, and whether the limit of open files is low (ulimit -n, LimitNOFILE= of systemd)")
 		return checkEvery, nil // a slot that is granted nudges
 	}
 	return 0, l.writer.insist(ctx, func(x *tx) error { return x.begin(t, endpoint) }, maxBeginDelay)
-}
-
-// sayCrowded logs that endpoints wait for slots.
-func (l *Lanes) sayCrowded(t *target) {
-	l.crowded.Warn().Int("max_requests", l.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
-		Msg("webhook endpoints wait, this one among them, because too many requests to others are not answered: " +
-			"see which time out, and whether the limit of open files is low (ulimit -n, LimitNOFILE= of systemd)")
 }
 
 // find looks an endpoint up. state is set if it gets nothing: what its deliveries

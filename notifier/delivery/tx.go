@@ -38,7 +38,14 @@ func (l *Lanes) change(group []*waiting) error {
 	if err != nil {
 		return fmt.Errorf("writing the lane file %s: %w", l.config.Path, err)
 	}
-	l.launch(x.begun)
+	l.mu.Lock()
+	if l.running != nil { // otherwise they are made again after the next start
+		sending := l.running.sending
+		for _, a := range x.begun {
+			l.attempts.Go(func() { l.attempt(sending, a) })
+		}
+	}
+	l.mu.Unlock()
 	for t := range x.offered {
 		t.nudge()
 	}

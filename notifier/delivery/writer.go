@@ -63,10 +63,6 @@ type waiting struct {
 	done chan error // has room for the answer
 }
 
-func newWriter(l *Lanes) *writer {
-	return &writer{lanes: l, wake: make(chan struct{}, 1), failed: make(chan struct{})}
-}
-
 // do carries out an urgent operation and returns once it is durable, or why it
 // was not: eventstore.ErrFull, ErrClosed, or what ended the writer.
 func (w *writer) do(o op) error { return w.doWithin(o, 0) }
@@ -120,8 +116,21 @@ func (w *writer) run() {
 		if len(group) == 0 {
 			return
 		}
-		err := w.commit(group)
-		w.committed(urgent)
+		err := error(eventstore.ErrFull)
+		if w.room() {
+			if err = w.error(); err == nil {
+				err = w.lanes.change(group)
+			}
+			if err != nil {
+				w.fail(err)
+			}
+		}
+		w.mu.Lock()
+		w.next = time.Now().Add(minCommitInterval)
+		if urgent {
+			w.nextUrgent = w.next
+		}
+		w.mu.Unlock()
 		for _, p := range group {
 			p.done <- err
 		}
@@ -137,7 +146,10 @@ func (w *writer) take() (group []*waiting, urgent bool) {
 		w.mu.Lock()
 		wait := w.wait()
 		if wait <= 0 {
-			group, urgent = w.cut()
+			n := min(len(w.queue), maxGroup)
+			group, urgent = w.queue[:n:n], w.urgent
+			w.queue = w.queue[n:]
+			w.urgent = urgent && len(w.queue) > 0
 			w.mu.Unlock()
 			return group, urgent
 		}
@@ -149,15 +161,6 @@ func (w *writer) take() (group []*waiting, urgent bool) {
 		case <-timer.C:
 		}
 	}
-}
-
-// cut takes the first operations off the queue. w.mu is held.
-func (w *writer) cut() (group []*waiting, urgent bool) {
-	n := min(len(w.queue), maxGroup)
-	group, urgent = w.queue[:n:n], w.urgent
-	w.queue = w.queue[n:]
-	w.urgent = urgent && len(w.queue) > 0
-	return group, urgent
 }
 
 // wait is how long it is until the queue is to be committed. w.mu is held.
@@ -173,16 +176,6 @@ func (w *writer) wait() time.Duration {
 	return max(time.Until(w.next), time.Until(w.commitBy))
 }
 
-// committed notes when the next commits may begin.
-func (w *writer) committed(urgent bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.next = time.Now().Add(minCommitInterval)
-	if urgent {
-		w.nextUrgent = w.next
-	}
-}
-
 // ready waits until an urgent operation would be committed at once. What comes
 // for it until then can be handed over together.
 func (w *writer) ready(ctx context.Context) {
@@ -190,20 +183,6 @@ func (w *writer) ready(ctx context.Context) {
 	wait := time.Until(w.nextUrgent)
 	w.mu.Unlock()
 	health.Pause(ctx, wait)
-}
-
-func (w *writer) commit(group []*waiting) error {
-	if !w.room() {
-		return eventstore.ErrFull
-	}
-	err := w.error()
-	if err == nil {
-		err = w.lanes.change(group)
-	}
-	if err != nil {
-		w.fail(err)
-	}
-	return err
 }
 
 // room reports whether the disk has room for a change, and logs when that
