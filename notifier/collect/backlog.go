@@ -7,13 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"payledger/domain"
-	"payledger/notifier/health"
 )
 
 // Backlog is what is open at one route's provider.
@@ -40,64 +36,9 @@ func (b Backlog) count(o domain.Outstanding, now domain.Instant) {
 	}
 }
 
-// backlogs are those of all routes as the last scan found them.
-type backlogs struct {
-	open, lost *prometheus.GaugeVec
-
-	mu  sync.Mutex
-	all map[string]Backlog // never changed, but replaced
-}
-
-func newBacklogs(r prometheus.Registerer) *backlogs {
-	vec := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-		health.Register(r, v)
-		return v
-	}
-	return &backlogs{
-		open: vec("payledger_connector_open", "What is open at the provider, counted once a minute: attempt, cancel, refund, return.", "route", "kind"),
-		lost: vec("payledger_connector_missing", "Payments that are open at the provider of a route without a connector: nobody asks about them. Counted once a minute.", "route"),
-	}
-}
-
-// get are the present ones, by route.
-func (b *backlogs) get() map[string]Backlog {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all
-}
-
-// set answers the routes that have lost payments since the last time.
-func (b *backlogs) set(all map[string]Backlog) (lost []string) {
-	b.mu.Lock()
-	before := b.all
-	b.all = all
-	b.mu.Unlock()
-	for route := range before {
-		if _, ok := all[route]; !ok {
-			b.show(route, Backlog{})
-		}
-	}
-	for route, now := range all {
-		b.show(route, now)
-		if now.Lost > 0 && before[route].Lost == 0 {
-			lost = append(lost, route)
-		}
-	}
-	return lost
-}
-
-// show sets the gauges of a route.
-func (b *backlogs) show(route string, now Backlog) {
-	for _, kind := range domain.WorkKinds() {
-		b.open.WithLabelValues(route, string(kind)).Set(float64(now.Work[kind]))
-	}
-	b.lost.WithLabelValues(route).Set(float64(now.Lost))
-}
-
 // Backlogs are what is open at the providers by route, as it was a minute ago at
 // most. The maps must not be changed.
-func (c *Collector) Backlogs() map[string]Backlog { return c.backlogs.get() }
+func (c *Collector) Backlogs() map[string]Backlog { return *c.backlogs.Load() }
 
 // Degraded says which payments are not followed.
 func (c *Collector) Degraded() []string {
@@ -153,8 +94,17 @@ func (c *Collector) scan(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, route := range c.backlogs.set(found) {
-		c.config.Log.Error().Str("route", route).Msg(lostSentence(route, found[route].Lost))
+	before := *c.backlogs.Swap(&found)
+	for route := range before {
+		if _, ok := found[route]; !ok {
+			c.metrics.showBacklog(route, Backlog{})
+		}
+	}
+	for route, b := range found {
+		c.metrics.showBacklog(route, b)
+		if b.Lost > 0 && before[route].Lost == 0 {
+			c.config.Log.Error().Str("route", route).Msg(lostSentence(route, b.Lost))
+		}
 	}
 	return nil
 }

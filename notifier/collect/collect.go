@@ -94,8 +94,8 @@ type Collector struct {
 	metrics *metrics
 	trouble health.State
 
-	backlogs *backlogs
-	rescan   atomic.Bool // the view is to be scanned at once
+	backlogs atomic.Pointer[map[string]Backlog] // by route, as the last scan found them; the map is never changed
+	rescan   atomic.Bool                        // the view is to be scanned at once
 }
 
 // New makes a collector; Run lets it work.
@@ -106,7 +106,8 @@ func New(c Config) *Collector {
 	co := &Collector{
 		config: c, tasks: newTasks(c.Now), gates: newGates(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
 	}
-	co.metrics, co.backlogs = newMetrics(c.Metrics, co.tasks, c.Routes), newBacklogs(c.Metrics)
+	co.metrics = newMetrics(c.Metrics, co.tasks, c.Routes)
+	co.backlogs.Store(new(map[string]Backlog))
 	health.UpGauge(c.Metrics, "collector", "what is open at providers is looked at", co.trouble.Err)
 	return co
 }

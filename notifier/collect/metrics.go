@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"payledger/domain"
 	"payledger/notifier/connector"
 	"payledger/notifier/health"
 )
@@ -15,6 +16,8 @@ type metrics struct {
 	attempts *prometheus.CounterVec
 	notices  *prometheus.CounterVec
 	overdue  *prometheus.CounterVec
+
+	open, missing *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metrics {
@@ -30,9 +33,26 @@ func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metr
 		attempts: vec("payledger_attempts_total", "Attempts to pay by what became of them: begun, offered, failed, paid.", "route", "became"),
 		notices:  vec("payledger_connector_notifications_total", "Notifications of providers by their end: judged, forged, malformed, foreign, failed.", "route", "end"),
 		overdue:  vec("payledger_attempts_overdue_total", "Attempts that were still open an hour after their payment's end.", "route"),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "payledger_connector_open", Help: "What is open at the provider, counted once a minute: attempt, cancel, refund, return.",
+		}, []string{"route", "kind"}),
+		missing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "payledger_connector_missing",
+			Help: "Payments that are open at the provider of a route without a connector: nobody asks about them. Counted once a minute.",
+		}, []string{"route"}),
 	}
+	health.Register(r, m.open)
+	health.Register(r, m.missing)
 	m.seed(routes)
 	return m
+}
+
+// showBacklog sets the gauges of a route.
+func (m *metrics) showBacklog(route string, b Backlog) {
+	for _, kind := range domain.WorkKinds() {
+		m.open.WithLabelValues(route, string(kind)).Set(float64(b.Work[kind]))
+	}
+	m.missing.WithLabelValues(route).Set(float64(b.Lost))
 }
 
 // seed lets the counters of all routes begin with 0: what is there from the start is
