@@ -138,15 +138,6 @@ func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.
 	return mismatch{}, nil
 }
 
-// doubted compares the event that a consumer could not read.
-func (r *Relay) doubted(ctx context.Context, stream jetstream.Stream) ([]mismatch, error) {
-	p := r.config.Conn.TakeDoubt()
-	if p == 0 || p > r.Position() {
-		return nil, nil
-	}
-	return r.compareRange(ctx, stream, p-1, p)
-}
-
 // sweep is a slow comparison of all of EVENTS with the log. JetStream skips a
 // message that it cannot read; of ours only the newest are read, so subscribers
 // would miss an old one and nobody would notice.

@@ -244,9 +244,11 @@ func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, answersWait 
 		case time.Since(moved) > r.times.Answer:
 			return errors.New("publishing to JetStream: no answer")
 		}
-		bad, err := r.doubted(ctx, stream)
-		if err != nil {
-			return err
+		var bad []mismatch
+		if p := r.config.Conn.TakeDoubt(); p != 0 && p <= r.Position() { // an event that a consumer could not read
+			if bad, err = r.compareRange(ctx, stream, p-1, p); err != nil {
+				return err
+			}
 		}
 		if len(bad) == 0 && r.config.Conn.Embedded() && !answersWait() && copied-before < sweepAtOnce {
 			bad = r.sweepOn(ctx, stream)

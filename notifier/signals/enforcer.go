@@ -175,7 +175,8 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, r := range routes {
-		g.Go(func() error { return r.run(ctx) })
+		g.Go(func() error { return r.take(ctx) })
+		g.Go(func() error { return r.judge(ctx) })
 	}
 	g.Go(func() error { return e.parker.watchFill(ctx) })
 	g.Go(func() error { return e.watch(ctx, stream, routes, known) })

@@ -27,18 +27,6 @@ func (e *Enforcer) holderIn(r eventstore.Stored) (*holder, error) {
 	return &holder{stream: r.Stream, position: r.Position, says: *f.Signal}, nil
 }
 
-// addTo adds to the command the holder of the signal's reference: another payment, this
-// one by late funds that it no longer keeps, or another refund or return.
-func (h *holder) addTo(c *domain.ApplySignal, s *signal) {
-	switch {
-	case h == nil:
-	case h.stream == eventstore.PaymentStream(s.project, s.payment) && s.says.RefundID == nil:
-		c.Earlier = &h.says
-	default:
-		c.ReferenceUsed = true
-	}
-}
-
 func (h *holder) addToLine(line *zerolog.Event) *zerolog.Event {
 	return line.Str("holder_project", h.stream.Project).Str("holder_payment", h.stream.ID).Uint64("holder_position", uint64(h.position))
 }

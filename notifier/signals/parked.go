@@ -36,6 +36,7 @@ func (p *Parked) List(ctx context.Context, after uint64, reason string, limit in
 	}
 	info := s.CachedInfo()
 	page.Last, page.Signals, page.Bytes, page.LimitBytes = info.State.LastSeq, info.State.Msgs, info.State.Bytes, info.Config.MaxBytes
+	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") } // a subject need not be UTF-8 either
 	// The messages read are bounded, however few have the reason.
 	for range 10 * limit {
 		m, err := s.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(bus.ParkedSubject))
@@ -46,7 +47,15 @@ func (p *Parked) List(ctx context.Context, after uint64, reason string, limit in
 			return page, fmt.Errorf("reading the JetStream stream %s: %w", bus.ParkedStream, err)
 		}
 		after = m.Sequence
-		if signal := parkedSignal(m); reason == "" || reason == signal.Reason {
+		signal := domain.ParkedSignal{
+			ID: m.Sequence, ParkedAt: domain.InstantOf(m.Time),
+			Reason: text(m.Header.Get(HeaderParkedReason)), Detail: text(m.Header.Get(HeaderParkedDetail)),
+			Subject: text(m.Header.Get(HeaderParkedSubject)), Bytes: len(m.Data), Body: text(string(m.Data)),
+		}
+		if n, err := strconv.Atoi(m.Header.Get(headerParkedCut)); err == nil {
+			signal.Bytes, signal.Cut = n, true
+		}
+		if reason == "" || reason == signal.Reason {
 			page.Data = append(page.Data, signal)
 		}
 		if len(page.Data) == limit {
@@ -57,19 +66,6 @@ func (p *Parked) List(ctx context.Context, after uint64, reason string, limit in
 		page.Next = after
 	}
 	return page, nil
-}
-
-func parkedSignal(m *jetstream.RawStreamMsg) domain.ParkedSignal {
-	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") } // a subject need not be UTF-8 either
-	s := domain.ParkedSignal{
-		ID: m.Sequence, ParkedAt: domain.InstantOf(m.Time),
-		Reason: text(m.Header.Get(HeaderParkedReason)), Detail: text(m.Header.Get(HeaderParkedDetail)),
-		Subject: text(m.Header.Get(HeaderParkedSubject)), Bytes: len(m.Data), Body: text(string(m.Data)),
-	}
-	if n, err := strconv.Atoi(m.Header.Get(headerParkedCut)); err == nil {
-		s.Bytes, s.Cut = n, true
-	}
-	return s
 }
 
 // Why a signal stays parked that was not judged again.

@@ -70,7 +70,18 @@ func newParker(c Config) *parker {
 	}
 	p.fill.log = c.Log
 	health.UpGauge(c.Metrics, "parking", "signals that cannot be judged are kept in PARKED", p.trouble.Err)
-	p.fill.register(c.Metrics)
+	read := func(value func() float64) func() float64 {
+		return func() float64 {
+			p.fill.mu.Lock()
+			defer p.fill.mu.Unlock()
+			return value()
+		}
+	}
+	health.GaugeFunc(c.Metrics, "payledger_signals_parked", "Signals in the JetStream stream PARKED.",
+		read(func() float64 { return float64(p.fill.state.Msgs) }))
+	health.GaugeFunc(c.Metrics, "payledger_signals_parked_fill_ratio", "How full the JetStream stream PARKED is; at 1 the oldest signals give way.",
+		read(p.fill.ratio))
+	health.CounterFunc(c.Metrics, "payledger_signals_parked_dropped_total", "Parked signals that gave way to newer ones.", p.fill.gaveWay)
 	return p
 }
 
@@ -103,24 +114,6 @@ func (p *parker) park(ctx context.Context, s *signal, reason, detail string) boo
 	if !p.open(ctx) {
 		return false
 	}
-	wait, cancel := context.WithTimeout(ctx, parkWait)
-	defer cancel()
-	if _, err := p.config.Conn.JetStream().PublishMsg(wait, parkedMessage(s, reason, detail), jetstream.WithExpectStream(bus.ParkedStream)); err != nil {
-		if ctx.Err() == nil {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.fails(fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, err))
-		}
-		return false
-	}
-	p.parked.WithLabelValues(reason).Inc()
-	p.log.Warn().Str("reason", reason).Str("detail", detail).Str("subject", s.subject).
-		Msg("a signal could not be judged and is kept in the JetStream stream " + bus.ParkedStream + ": see payledger signals parked")
-	return true
-}
-
-// parkedMessage is the message in PARKED for a signal.
-func parkedMessage(s *signal, reason, detail string) *nats.Msg {
 	m := &nats.Msg{
 		Subject: bus.ParkedSubject,
 		Header: nats.Header{
@@ -139,7 +132,20 @@ func parkedMessage(s *signal, reason, detail string) *nats.Msg {
 	if s.cut > 0 {
 		m.Header[headerParkedCut] = []string{strconv.Itoa(s.cut)}
 	}
-	return m
+	wait, cancel := context.WithTimeout(ctx, parkWait)
+	defer cancel()
+	if _, err := p.config.Conn.JetStream().PublishMsg(wait, m, jetstream.WithExpectStream(bus.ParkedStream)); err != nil {
+		if ctx.Err() == nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.fails(fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, err))
+		}
+		return false
+	}
+	p.parked.WithLabelValues(reason).Inc()
+	p.log.Warn().Str("reason", reason).Str("detail", detail).Str("subject", s.subject).
+		Msg("a signal could not be judged and is kept in the JetStream stream " + bus.ParkedStream + ": see payledger signals parked")
+	return true
 }
 
 // oneLine makes a text fit for a header.
@@ -222,19 +228,4 @@ func (f *parkedFill) gaveWay() float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return max(0, float64(goneFrom(f.state))-float64(f.base)-float64(f.removed))
-}
-
-func (f *parkedFill) register(r prometheus.Registerer) {
-	read := func(value func() float64) func() float64 {
-		return func() float64 {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return value()
-		}
-	}
-	health.GaugeFunc(r, "payledger_signals_parked", "Signals in the JetStream stream PARKED.",
-		read(func() float64 { return float64(f.state.Msgs) }))
-	health.GaugeFunc(r, "payledger_signals_parked_fill_ratio", "How full the JetStream stream PARKED is; at 1 the oldest signals give way.",
-		read(f.ratio))
-	health.CounterFunc(r, "payledger_signals_parked_dropped_total", "Parked signals that gave way to newer ones.", f.gaveWay)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -46,15 +45,6 @@ func (e *Enforcer) newRoute(name string, consumer jetstream.Consumer) *route {
 		Enforcer: e, name: name, consumer: consumer,
 		arrived: make(chan *signal, maxBatch), folds: make(map[eventstore.Stream]*folded),
 	}
-}
-
-// run judges the route's signals until ctx ends or JetStream or the store fails; then
-// what is not finished stays in SIGNALS.
-func (r *route) run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.take(ctx) })
-	g.Go(func() error { return r.judge(ctx) })
-	return g.Wait()
 }
 
 // take reads the route's signals.
@@ -207,7 +197,15 @@ func (r *route) decide(ctx context.Context, s *signal) (c eventstore.Commit, eve
 		return c, nil, err
 	}
 	cmd := domain.ApplySignal{Signal: s.says, Reason: s.reason, Unrecorded: f.unrecorded}
-	s.taken.addTo(&cmd, s)
+	if h := s.taken; h != nil {
+		// The reference's holder is another payment, this one by late funds that it no
+		// longer keeps, or another refund or return.
+		if h.stream == s.stream() && h.says.RefundID == nil {
+			cmd.Earlier = &h.says
+		} else {
+			cmd.ReferenceUsed = true
+		}
+	}
 	if event, err = f.Decide(cmd); err != nil || event == nil {
 		if errors.As(err, new(*domain.UnrecordedError)) {
 			f.unrecorded++

@@ -45,7 +45,14 @@ const maxSubject = 512
 func newSignal(subject string, sequence uint64, stored time.Time, data []byte, header nats.Header) *signal {
 	s := &signal{sequence: sequence, stored: stored, subject: subject, replyTo: bus.ReplySubject(header)}
 	s.mute = s.replyTo == "" && len(header[bus.ReplyHeader]) > 0
-	s.address()
+	if len(s.subject) > maxSubject {
+		s.subject, s.malformed = strings.Clone(s.subject[:maxSubject]), fmt.Errorf("the subject is longer than %d bytes", maxSubject)
+	} else {
+		s.route, s.project, s.payment, s.malformed = bus.SignalAddress(s.subject)
+	}
+	if s.malformed != nil {
+		s.route, _, _ = strings.Cut(strings.TrimPrefix(s.subject, bus.SignalsPrefix), ".")
+	}
 	if s.malformed == nil {
 		s.says, s.reason, s.malformed = bus.DecodeSignal(s.route, data)
 	}
@@ -59,18 +66,6 @@ func newSignal(subject string, sequence uint64, stored time.Time, data []byte, h
 	}
 	s.body = bytes.Clone(data)
 	return s
-}
-
-// address takes route, project and payment from the subject.
-func (s *signal) address() {
-	if len(s.subject) > maxSubject {
-		s.subject, s.malformed = strings.Clone(s.subject[:maxSubject]), fmt.Errorf("the subject is longer than %d bytes", maxSubject)
-	} else {
-		s.route, s.project, s.payment, s.malformed = bus.SignalAddress(s.subject)
-	}
-	if s.malformed != nil {
-		s.route, _, _ = strings.Cut(strings.TrimPrefix(s.subject, bus.SignalsPrefix), ".")
-	}
 }
 
 // stream is that of the signal's payment.
