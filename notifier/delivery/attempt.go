@@ -46,14 +46,25 @@ func (l *Lanes) attempt(ctx context.Context, a attempt) {
 	l.metrics.attempted(o, a.Record, l.wallNow())
 	var failingFor time.Duration
 	var change notice
-	record := func(x *tx) (err error) {
+	record := func(x *tx) error {
 		failingFor, change = x.judge(a, o)
 		return x.record(a, o)
 	}
 	if l.writer.insist(ctx, record, maxSettleDelay) != nil {
 		return // the writer has failed, and Run returns its error
 	}
-	l.logNotice(t, o, change)
+	about := func(e *zerolog.Event) *zerolog.Event {
+		return e.Str("project", t.project).Str("endpoint", t.id)
+	}
+	switch change {
+	case noticePaused:
+		about(l.config.Log.Warn()).Str("outcome", string(o.Class)).Int("status", o.Status).
+			Msg("a webhook endpoint fails again and again: its notifications wait, and one is tried from time to time")
+	case noticeResumed:
+		about(l.config.Log.Info()).Msg("a webhook endpoint takes notifications again")
+	case noticeRefused:
+		about(l.config.Log.Warn()).Msg("a webhook endpoint is at an address that may not be called: its notifications are parked")
+	}
 	switch {
 	case o.Gone:
 		l.disable(ctx, t, projects.DisabledGone)
@@ -72,21 +83,6 @@ const (
 	noticeResumed                   // and closed
 	noticeRefused                   // its target may not be called
 )
-
-func (l *Lanes) logNotice(t *target, o outcome, n notice) {
-	event := func(e *zerolog.Event) *zerolog.Event {
-		return e.Str("project", t.project).Str("endpoint", t.id)
-	}
-	switch n {
-	case noticePaused:
-		event(l.config.Log.Warn()).Str("outcome", string(o.Class)).Int("status", o.Status).
-			Msg("a webhook endpoint fails again and again: its notifications wait, and one is tried from time to time")
-	case noticeResumed:
-		event(l.config.Log.Info()).Msg("a webhook endpoint takes notifications again")
-	case noticeRefused:
-		event(l.config.Log.Warn()).Msg("a webhook endpoint is at an address that may not be called: its notifications are parked")
-	}
-}
 
 // send renders and sends one notification. An error means that there is no
 // outcome: the engine or the event log is ending.

@@ -32,8 +32,8 @@ func (x *tx) enqueueAll(upTo eventstore.Position, events []Event, endpoints map[
 		if busy && !e.Kind.Final() {
 			due = due.Add(supersedeDelay)
 		}
-		known := false
 		if e.Unconfirmed {
+			var known bool
 			if _, known, err = x.Record(t.number, e.ID); err == nil && !known {
 				unconfirmed++
 				x.put(t, x.newRecord(e, domain.DeliveryUnconfirmed), "")

@@ -116,7 +116,7 @@ func (w *writer) run() {
 		if len(group) == 0 {
 			return
 		}
-		err := error(eventstore.ErrFull)
+		err := eventstore.ErrFull
 		if w.room() {
 			if err = w.error(); err == nil {
 				err = w.lanes.change(group)
