@@ -11,7 +11,6 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/httpapi/account/store"
-	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 
 	"github.com/rs/zerolog"
@@ -166,8 +165,8 @@ func TestAlerts(t *testing.T) {
 	}
 	s.clock.advance(61 * time.Second)
 	failing, off := m.newEndpoint(), m.newEndpoint()
-	m.post(webhooks.Path+"/"+failing+"/rotate-secret", `{"overlap_seconds":3600}`).want(200, "")
-	m.post(webhooks.Path+"/"+off+"/disable", "{}").want(200, "")
+	m.post(endpointsPath+"/"+failing+"/rotate-secret", `{"overlap_seconds":3600}`).want(200, "")
+	m.post(endpointsPath+"/"+off+"/disable", "{}").want(200, "")
 	s.hooks.mu.Lock()
 	s.hooks.failing = map[string]domain.Instant{failing: 1, off: 1}
 	s.hooks.mu.Unlock()

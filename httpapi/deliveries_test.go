@@ -11,7 +11,6 @@ import (
 	"payledger/domain"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
-	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 )
 
@@ -52,7 +51,7 @@ func TestADeliveryIsShownWithItsAttempts(t *testing.T) {
 		`","sequence":3,"position":5,"state":"pending","created_at":"2026-11-20T10:15:30.123Z","next_attempt_at":"2026-11-20T10:15:35.123Z","attempts":[` +
 		`{"at":"2026-11-20T10:15:30.123Z","status":503,"error":"status","duration_ms":84,"answer":"</script>\n\"é\""},` +
 		`{"at":"2026-11-20T10:15:30.123Z","error":"timeout","duration_ms":15000}]}`
-	list := webhooks.Path + "/" + hook + "/deliveries"
+	list := endpointsPath + "/" + hook + "/deliveries"
 	if got := m.get(list+"/"+d.EventID.String()).want(200, ""); string(got.Body) != want {
 		t.Errorf("%s\nwant %s", got.Body, want)
 	}
@@ -64,7 +63,7 @@ func TestADeliveryIsShownWithItsAttempts(t *testing.T) {
 	if v := m.endpoint(hook); v.Health.Pending != 1 {
 		t.Errorf("%+v", v.Health)
 	}
-	test := m.send("POST", webhooks.Path+"/"+hook+"/test", nil).want(202, "")
+	test := m.send("POST", endpointsPath+"/"+hook+"/test", nil).want(202, "")
 	for _, part := range []string{`"type":"endpoint.test","payment_id":null,"sequence":0,"position":0,"state":"pending"`, `"attempts":[]`} {
 		if !strings.Contains(string(test.Body), part) {
 			t.Errorf("no %s in %s", part, test.Body)
@@ -101,7 +100,7 @@ func TestDeliveryFilters(t *testing.T) {
 		}
 		return got
 	}
-	list := webhooks.Path + "/" + one + "/deliveries"
+	list := endpointsPath + "/" + one + "/deliveries"
 	for query, keep := range map[string]func(domain.DeliveryObject) bool{
 		"":                                     func(domain.DeliveryObject) bool { return true },
 		"?state=given_up":                      func(d domain.DeliveryObject) bool { return d.State == domain.DeliveryGivenUp },
@@ -126,7 +125,7 @@ func TestDeliveryFilters(t *testing.T) {
 	if got := m.deliveries(ofPayment + "?event_id=" + all[8].EventID.String() + "&state=given_up"); len(got.Data) != 2 {
 		t.Errorf("%+v", got)
 	}
-	m.send("DELETE", webhooks.Path+"/"+two, nil).want(204, "")
+	m.send("DELETE", endpointsPath+"/"+two, nil).want(204, "")
 	if got := m.deliveries(ofPayment); len(got.Data) != 6 {
 		t.Errorf("%d after an endpoint was deleted", len(got.Data))
 	}
@@ -155,7 +154,7 @@ func TestPagesOfDeliveries(t *testing.T) {
 		s.hooks.add(domain.DeliveryObject{EndpointID: two, Type: domain.KindPaymentPaid, PaymentID: &payment, State: domain.DeliveryHeld})
 	}
 	slices.Reverse(want)
-	list := webhooks.Path + "/" + one + "/deliveries"
+	list := endpointsPath + "/" + one + "/deliveries"
 	for _, first := range []string{list + "?state=given_up&limit=3", merchant.PaymentsPath + "/" + payment.String() + "/deliveries?state=given_up&limit=2"} {
 		var got []string
 		for target := first; target != ""; {
@@ -175,7 +174,7 @@ func TestPagesOfDeliveries(t *testing.T) {
 	cursor := url.QueryEscape(*m.deliveries(list + "?limit=3").NextCursor)
 	m.get(list+"?cursor="+cursor).want(200, "")
 	for _, path := range []string{
-		webhooks.Path + "/" + two + "/deliveries", merchant.PaymentsPath + "/" + payment.String() + "/deliveries", webhooks.Path, merchant.PaymentsPath,
+		endpointsPath + "/" + two + "/deliveries", merchant.PaymentsPath + "/" + payment.String() + "/deliveries", endpointsPath, merchant.PaymentsPath,
 	} {
 		m.get(path+"?cursor="+cursor).want(400, domain.InvalidCursor)
 	}
@@ -194,7 +193,7 @@ func TestResend(t *testing.T) {
 	m := s.merchant("")
 	hook := m.hook(`{"url":"` + hookURL + `"}`).ID
 	payment, _ := domain.ParseID(m.pay(`{"amount":1}`).object().ID)
-	path := webhooks.Path + "/" + hook
+	path := endpointsPath + "/" + hook
 	deliver := func(k domain.Kind) string {
 		d := s.hooks.add(domain.DeliveryObject{EndpointID: hook, Type: k, PaymentID: &payment, State: domain.DeliveryDelivered})
 		s.hooks.newest[payment] = d.EventID
@@ -241,7 +240,7 @@ func TestAdminWebhooks(t *testing.T) {
 	if !strings.HasPrefix(made.Secret, "whsec_") || a.Header.Get("Location") != path {
 		t.Errorf("%s %v", a.Body, a.Header)
 	}
-	if got, want := s.adminDo("GET", path, "").want(200, ""), m.get(webhooks.Path+"/"+made.ID); string(got.Body) != string(want.Body) {
+	if got, want := s.adminDo("GET", path, "").want(200, ""), m.get(endpointsPath+"/"+made.ID); string(got.Body) != string(want.Body) {
 		t.Errorf("%s, by the API %s", got.Body, want.Body)
 	}
 	payment, _ := domain.ParseID(m.pay(`{"amount":1}`).object().ID)
@@ -288,5 +287,5 @@ func TestWithoutWebhooks(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	bare := s.again(func(c *settings) { c.Webhooks = nil })
-	bare.raw("GET "+webhooks.Path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: "+m.authorization()+"\r\n\r\n").want(404, domain.PathNotFound)
+	bare.raw("GET "+endpointsPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: "+m.authorization()+"\r\n\r\n").want(404, domain.PathNotFound)
 }

@@ -24,7 +24,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-const publicURL = "https://pay.example.com"
+const (
+	publicURL     = "https://pay.example.com"
+	endpointsPath = "/v1/webhook-endpoints"
+)
 
 // settings are the settings of both handlers.
 type settings struct {

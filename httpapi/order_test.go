@@ -6,7 +6,6 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/webhooks"
 )
 
 // Each request breaks two rules or more; the check that comes first decides. The
@@ -69,18 +68,18 @@ func TestEarlierCheckDecides(t *testing.T) {
 		{"the key's lookup before 404 of what is no id", "POST", "/v1/refunds", `{"payment_id":"no id"}`, []header{as(m), jsonType, used}, 422, domain.IdempotencyKeyReused},
 		{"422 refund fields before 404", "POST", "/v1/refunds", `{"payment_id":"x","amount":1}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
 		{"sandbox: 422 before 404", "POST", "/v1/sandbox/payments/x", `{"outcome":"?"}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
-		{"webhooks: 401 before 404", "GET", webhooks.Path + "/we_x", "", []header{nobody}, 401, domain.Unauthorized},
-		{"webhooks: scope before 404", "POST", webhooks.Path + "/we_x", "{", []header{as(reader), text}, 403, domain.ScopeMissing},
-		{"webhooks: 405 before scope", "PUT", webhooks.Path + "/we_x/test", "", []header{as(reader)}, 405, domain.MethodNotAllowed},
-		{"webhooks: 415 before 404", "POST", webhooks.Path + "/we_x", "{}", []header{as(m), text}, 415, domain.UnsupportedMediaType},
-		{"webhooks: 413 before 404", "POST", webhooks.Path + "/we_x/enable", huge, []header{as(m), jsonType}, 413, domain.BodyTooLarge},
-		{"webhooks: 400 before 422", "POST", webhooks.Path, `{"url":1,}`, []header{as(m), jsonType}, 400, domain.MalformedJSON},
-		{"webhooks: 422 before 404", "POST", webhooks.Path + "/we_x", `{"url":1}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
-		{"webhooks: 422 of an overlap before 404", "POST", webhooks.Path + "/we_x/rotate-secret", `{"overlap_seconds":-1}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
-		{"webhooks: 422 of what has nothing to say before 404", "POST", webhooks.Path + "/we_x/test", `{"x":1}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
-		{"webhooks: 422 of a time before 404", "POST", webhooks.Path + "/we_x/recover", `{}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
-		{"webhooks: endpoint before delivery", "GET", webhooks.Path + "/we_x/deliveries/x", "", []header{as(m)}, 404, domain.WebhookEndpointNotFound},
-		{"webhooks: 400 before 404", "GET", webhooks.Path + "/we_x/deliveries?state=x", "", []header{as(m)}, 400, domain.InvalidParameter},
+		{"webhooks: 401 before 404", "GET", endpointsPath + "/we_x", "", []header{nobody}, 401, domain.Unauthorized},
+		{"webhooks: scope before 404", "POST", endpointsPath + "/we_x", "{", []header{as(reader), text}, 403, domain.ScopeMissing},
+		{"webhooks: 405 before scope", "PUT", endpointsPath + "/we_x/test", "", []header{as(reader)}, 405, domain.MethodNotAllowed},
+		{"webhooks: 415 before 404", "POST", endpointsPath + "/we_x", "{}", []header{as(m), text}, 415, domain.UnsupportedMediaType},
+		{"webhooks: 413 before 404", "POST", endpointsPath + "/we_x/enable", huge, []header{as(m), jsonType}, 413, domain.BodyTooLarge},
+		{"webhooks: 400 before 422", "POST", endpointsPath, `{"url":1,}`, []header{as(m), jsonType}, 400, domain.MalformedJSON},
+		{"webhooks: 422 before 404", "POST", endpointsPath + "/we_x", `{"url":1}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
+		{"webhooks: 422 of an overlap before 404", "POST", endpointsPath + "/we_x/rotate-secret", `{"overlap_seconds":-1}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
+		{"webhooks: 422 of what has nothing to say before 404", "POST", endpointsPath + "/we_x/test", `{"x":1}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
+		{"webhooks: 422 of a time before 404", "POST", endpointsPath + "/we_x/recover", `{}`, []header{as(m), jsonType}, 422, domain.ValidationFailed},
+		{"webhooks: endpoint before delivery", "GET", endpointsPath + "/we_x/deliveries/x", "", []header{as(m)}, 404, domain.WebhookEndpointNotFound},
+		{"webhooks: 400 before 404", "GET", endpointsPath + "/we_x/deliveries?state=x", "", []header{as(m)}, 400, domain.InvalidParameter},
 		{"deliveries of a payment: 400 before 404", "GET", "/v1/payments/x/deliveries?limit=0", "", []header{as(m)}, 400, domain.InvalidParameter},
 		{"list: 400 before 404", "GET", "/v1/payments/x/events?limit=0", "", []header{as(m)}, 400, domain.InvalidParameter},
 	} {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"payledger/domain"
-	"payledger/httpapi/webhooks"
 )
 
 func TestPathsMatchByteForByte(t *testing.T) {
@@ -21,8 +20,8 @@ func TestPathsMatchByteForByte(t *testing.T) {
 		"/v1/payments/.", "/v1/payments/..", "/v1/payments/" + id + "/", "/v1/payments//" + id, "/v1/payments/" + id + "/events/",
 		"/v1/p%61yments", "/%761/payments", "/v1%2Fpayments", "/v1/payments%2F" + id, "/V1/payments", "/v1/Payments",
 		"/v1", "/v1/", "//", "/p", "/payments", "/v1/payments;x=1", "/v1/payments/" + id + "/x", "/v1/payments%20", "/v1/payments%3F",
-		"/v1/sandbox", "/v1/sandbox/payments", webhooks.Path + "/", "/v1/webhook_endpoints", webhooks.Path + "/x/y", webhooks.Path + "/x/deliveries/",
-		webhooks.Path + "/x/deliveries/y/z", "/docs/webhooks/", "/problems", "/problems/", "/problems/nothing", "/docs/", "/docs/nothing.js", "/docs/../livez",
+		"/v1/sandbox", "/v1/sandbox/payments", endpointsPath + "/", "/v1/webhook_endpoints", endpointsPath + "/x/y", endpointsPath + "/x/deliveries/",
+		endpointsPath + "/x/deliveries/y/z", "/docs/webhooks/", "/problems", "/problems/", "/problems/nothing", "/docs/", "/docs/nothing.js", "/docs/../livez",
 		"/livez/", "/readyz/", "/openapi.yaml/", "/openapi.json", "/metrics", "/debug/pprof/", "/admin/projects", "/favicon.ico", "/v1.0/payments",
 		"/v1payments", "/%2e%2e/v1/payments", "/v1/payments/%2e%2e", "/v1\\payments",
 	} {
@@ -86,12 +85,12 @@ func TestMethods(t *testing.T) {
 		{"/v1/refunds", "GET, HEAD, POST"},
 		{"/v1/refunds/" + id, "GET, HEAD"},
 		{"/v1/sandbox/payments/" + id, "POST"},
-		{webhooks.Path, "GET, HEAD, POST"},
-		{webhooks.Path + "/we_x", "DELETE, GET, HEAD, POST"},
-		{webhooks.Path + "/we_x/test", "POST"},
-		{webhooks.Path + "/we_x/deliveries", "GET, HEAD"},
-		{webhooks.Path + "/we_x/deliveries/x", "GET, HEAD"},
-		{webhooks.Path + "/we_x/deliveries/x/resend", "POST"},
+		{endpointsPath, "GET, HEAD, POST"},
+		{endpointsPath + "/we_x", "DELETE, GET, HEAD, POST"},
+		{endpointsPath + "/we_x/test", "POST"},
+		{endpointsPath + "/we_x/deliveries", "GET, HEAD"},
+		{endpointsPath + "/we_x/deliveries/x", "GET, HEAD"},
+		{endpointsPath + "/we_x/deliveries/x/resend", "POST"},
 		{"/v1/payments/" + id + "/deliveries", "GET, HEAD"},
 		{"/docs/webhooks", "GET, HEAD"},
 		{"/connectors/cards", "POST"},

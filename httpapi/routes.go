@@ -172,13 +172,8 @@ func (a *api) logRoutes() []edge.Route {
 // webhookRoutes are the rows of a project's own key, and the page that
 // explains them.
 func (a *api) webhookRoutes() []edge.Route {
-	h := a.hooks.Handlers()
 	return append(
-		h.Routes(webhooks.Path),
-		edge.Route{
-			Method: "GET", Path: merchant.PaymentsPath + "/{id}/deliveries", Operation: "listPaymentDeliveries", Scope: projects.Read,
-			Handle: h.PaymentDeliveries("id"),
-		},
+		a.hooks.Handlers().Routes("/v1"),
 		edge.Route{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Webhooks},
 	)
 }

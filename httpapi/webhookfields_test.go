@@ -8,7 +8,6 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/webhooks"
 )
 
 func TestEndpointFields(t *testing.T) {
@@ -55,14 +54,14 @@ func TestEndpointFields(t *testing.T) {
 		{`"` + hookURL + `"`, "# wrong_type", "="},
 	} {
 		before, _ := s.store.Last(t.Context())
-		if got := m.post(webhooks.Path, c.body).fields(); got != c.want {
+		if got := m.post(endpointsPath, c.body).fields(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.body, got, c.want)
 		}
 		want := c.want
 		if c.change != "=" {
 			want = c.change
 		}
-		if a := m.post(webhooks.Path+"/"+one.ID, c.body); (want == "") != (a.Code == 200) || want != "" && a.fields() != want {
+		if a := m.post(endpointsPath+"/"+one.ID, c.body); (want == "") != (a.Code == 200) || want != "" && a.fields() != want {
 			t.Errorf("change: %s: %d %s", c.body, a.Code, a.Body)
 		}
 		if after, _ := s.store.Last(t.Context()); after != before {
@@ -76,7 +75,7 @@ func TestEndpointFields(t *testing.T) {
 	} {
 		m.hook(body)
 	}
-	p := m.post(webhooks.Path, `{"url":"http://secret-host/"}`).problem()
+	p := m.post(endpointsPath, `{"url":"http://secret-host/"}`).problem()
 	if d := p.Errors[0].Detail; !strings.Contains(d, "https://") || strings.Contains(d, "secret-host") {
 		t.Errorf("%s", d)
 	}
@@ -87,8 +86,8 @@ func TestBodiesOfEndpointActions(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	path := webhooks.Path + "/" + m.hook(`{"url":"`+hookURL+`"}`).ID
-	event := s.hooks.add(domain.DeliveryObject{EndpointID: path[len(webhooks.Path)+1:], Type: domain.KindPaymentPaid, PaymentID: &domain.ID{1}}).EventID
+	path := endpointsPath + "/" + m.hook(`{"url":"`+hookURL+`"}`).ID
+	event := s.hooks.add(domain.DeliveryObject{EndpointID: path[len(endpointsPath)+1:], Type: domain.KindPaymentPaid, PaymentID: &domain.ID{1}}).EventID
 	s.hooks.newest[domain.ID{1}] = event
 	for _, action := range []string{"/enable", "/disable", "/enable", "/test", "/rotate-secret", "/deliveries/" + event.String() + "/resend"} {
 		target := path + action
@@ -187,7 +186,7 @@ func TestTheSenderHearsOfChanges(t *testing.T) {
 	if got := told(); !slices.Equal(got, []string{id}) {
 		t.Errorf("created: %q", got)
 	}
-	m.post(webhooks.Path+"/"+id, `{"url":"x"}`).want(422, domain.ValidationFailed)
+	m.post(endpointsPath+"/"+id, `{"url":"x"}`).want(422, domain.ValidationFailed)
 	if got := told(); len(got) > 0 {
 		t.Errorf("refused: %q", got)
 	}
@@ -198,7 +197,7 @@ func TestTheSenderHearsOfChanges(t *testing.T) {
 		{"POST", "/enable", ""},
 		{"DELETE", "", ""},
 	} {
-		m.send(c.method, webhooks.Path+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
+		m.send(c.method, endpointsPath+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
 		if got := told(); !slices.Equal(got, []string{id}) {
 			t.Errorf("%s %s: %q", c.method, c.path, got)
 		}

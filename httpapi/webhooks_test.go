@@ -15,7 +15,6 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 )
 
@@ -24,14 +23,14 @@ const hookURL = "https://shop.example.com/hooks"
 func (m shop) hook(body string) wire.Endpoint {
 	m.s.t.Helper()
 	var v wire.Endpoint
-	m.post(webhooks.Path, body).want(201, "").decode(&v)
+	m.post(endpointsPath, body).want(201, "").decode(&v)
 	return v
 }
 
 func (m shop) endpoint(id string) wire.Endpoint {
 	m.s.t.Helper()
 	var v wire.Endpoint
-	m.get(webhooks.Path+"/"+id).want(200, "").decode(&v)
+	m.get(endpointsPath+"/"+id).want(200, "").decode(&v)
 	return v
 }
 
@@ -51,7 +50,7 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	a := m.post(webhooks.Path, `{"url":"`+hookURL+`"}`).want(201, "")
+	a := m.post(endpointsPath, `{"url":"`+hookURL+`"}`).want(201, "")
 	var made wire.Endpoint
 	a.decode(&made)
 	secret, err := s.hooks.Secret(made.ID, projects.Secret{Generation: 1, KeyVersion: 2})
@@ -64,7 +63,7 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	if want := `{"id":"` + made.ID + `",` + rest + `"secret":"` + secret + `",` + calm; string(a.Body) != want {
 		t.Errorf("%s\nwant %s", a.Body, want)
 	}
-	path := webhooks.Path + "/" + made.ID
+	path := endpointsPath + "/" + made.ID
 	if a.Header.Get("Location") != path || a.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%v", a.Header)
 	}
@@ -72,7 +71,7 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	if got := m.get(path).want(200, ""); string(got.Body) != plain {
 		t.Errorf("%s\nwant %s", got.Body, plain)
 	}
-	if got := m.get(webhooks.Path).want(200, ""); string(got.Body) != `{"data":[`+plain+`],"next_cursor":null}` {
+	if got := m.get(endpointsPath).want(200, ""); string(got.Body) != `{"data":[`+plain+`],"next_cursor":null}` {
 		t.Errorf("%s", got.Body)
 	}
 
@@ -123,7 +122,7 @@ func TestRotatedSecrets(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	made := m.hook(`{"url":"` + hookURL + `"}`)
-	path := webhooks.Path + "/" + made.ID
+	path := endpointsPath + "/" + made.ID
 	last := made.Secret
 	for _, c := range []struct {
 		body    string
@@ -172,12 +171,12 @@ func TestSecretsAreShownOnce(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	made := m.hook(`{"url":"` + hookURL + `"}`)
-	path := webhooks.Path + "/" + made.ID
+	path := endpointsPath + "/" + made.ID
 	var rotated wire.Endpoint
 	m.send("POST", path+"/rotate-secret", nil).want(200, "").decode(&rotated)
 	var told strings.Builder
 	for _, a := range []*answer{
-		m.get(path), m.get(webhooks.Path), m.post(path, `{"description":"x"}`), m.send("POST", path+"/disable", nil), m.send("POST", path+"/enable", nil),
+		m.get(path), m.get(endpointsPath), m.post(path, `{"description":"x"}`), m.send("POST", path+"/disable", nil), m.send("POST", path+"/enable", nil),
 		m.send("POST", path+"/test", nil), m.get(path + "/deliveries"), s.adminDo("GET", "/admin/projects/"+m.project, ""),
 	} {
 		told.Write(a.Body)
@@ -219,7 +218,7 @@ func TestForeignEndpoints(t *testing.T) {
 		{"POST", "/deliveries/" + event + "/resend", ""},
 	} {
 		ask := func(id string) *answer {
-			return m.send(c.method, webhooks.Path+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
+			return m.send(c.method, endpointsPath+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
 		}
 		foreign := ask(theirs).want(404, domain.WebhookEndpointNotFound)
 		for _, id := range []string{
@@ -234,11 +233,11 @@ func TestForeignEndpoints(t *testing.T) {
 	if after, _ := s.store.Last(t.Context()); after != before || len(s.hooks.calls()) > 0 {
 		t.Error("something happened")
 	}
-	for _, path := range []string{webhooks.Path + "/" + mine + "/deliveries/" + event, webhooks.Path + "/" + mine + "/deliveries/x"} {
+	for _, path := range []string{endpointsPath + "/" + mine + "/deliveries/" + event, endpointsPath + "/" + mine + "/deliveries/x"} {
 		m.get(path).want(404, domain.DeliveryNotFound)
 		m.send("POST", path+"/resend", nil).want(404, domain.DeliveryNotFound)
 	}
-	if strings.Contains(string(m.get(webhooks.Path).Body), theirs) {
+	if strings.Contains(string(m.get(endpointsPath).Body), theirs) {
 		t.Error("the list shows another project's")
 	}
 }
@@ -255,24 +254,24 @@ func TestSixteenEndpoints(t *testing.T) {
 	// Of two concurrent requests for the last place, one is refused.
 	codes, both := make([]int, 2), sync.WaitGroup{}
 	for i := range codes {
-		both.Go(func() { codes[i] = m.post(webhooks.Path, `{"url":"`+hookURL+`"}`).Code })
+		both.Go(func() { codes[i] = m.post(endpointsPath, `{"url":"`+hookURL+`"}`).Code })
 	}
 	both.Wait()
 	if slices.Sort(codes); !slices.Equal(codes, []int{201, 409}) {
 		t.Errorf("%v", codes)
 	}
-	if p := m.post(webhooks.Path, `{"url":"`+hookURL+`"}`).want(409, domain.WebhookEndpointLimit).problem(); p.Limit != 16 {
+	if p := m.post(endpointsPath, `{"url":"`+hookURL+`"}`).want(409, domain.WebhookEndpointLimit).problem(); p.Limit != 16 {
 		t.Errorf("%+v", p)
 	}
-	m.post(webhooks.Path, `{"url":"http://x"}`).want(422, domain.ValidationFailed)
-	m.send("DELETE", webhooks.Path+"/"+ids[3], nil).want(204, "")
+	m.post(endpointsPath, `{"url":"http://x"}`).want(422, domain.ValidationFailed)
+	m.send("DELETE", endpointsPath+"/"+ids[3], nil).want(204, "")
 	ids = slices.Delete(ids, 3, 4)
 	m.hook(`{"url":"` + hookURL + `"}`)
 
 	// Pages are newest first and have each endpoint once, also when others are
 	// deleted meanwhile.
 	var got []string
-	for target := webhooks.Path + "?limit=5"; target != ""; {
+	for target := endpointsPath + "?limit=5"; target != ""; {
 		a := m.get(target).want(200, "")
 		l := struct{ Data []wire.Endpoint }{}
 		a.decode(&l)
@@ -280,7 +279,7 @@ func TestSixteenEndpoints(t *testing.T) {
 			got = append(got, e.ID)
 		}
 		if len(got) == 5 {
-			m.send("DELETE", webhooks.Path+"/"+got[4], nil).want(204, "")
+			m.send("DELETE", endpointsPath+"/"+got[4], nil).want(204, "")
 		}
 		target = strings.TrimSuffix(strings.TrimPrefix(a.Header.Get("Link"), "<"), `>; rel="next"`)
 	}
@@ -288,10 +287,10 @@ func TestSixteenEndpoints(t *testing.T) {
 	if len(got) != 16 || !slices.Equal(got[:14], ids) {
 		t.Errorf("%v\nwant %v and two more", got, ids)
 	}
-	m.get(webhooks.Path+"?limit=17").want(200, "")
-	m.get(webhooks.Path+"?status=enabled").want(400, domain.InvalidParameter)
-	m.get(webhooks.Path+"?limit=0").want(400, domain.InvalidParameter)
-	m.get(webhooks.Path+"?cursor=x").want(400, domain.InvalidCursor)
+	m.get(endpointsPath+"?limit=17").want(200, "")
+	m.get(endpointsPath+"?status=enabled").want(400, domain.InvalidParameter)
+	m.get(endpointsPath+"?limit=0").want(400, domain.InvalidParameter)
+	m.get(endpointsPath+"?cursor=x").want(400, domain.InvalidCursor)
 	s.audited()
 }
 
@@ -301,7 +300,7 @@ func TestEndpointChangesAtOnce(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	id := m.hook(`{"url":"` + hookURL + `"}`).ID
-	path := webhooks.Path + "/" + id
+	path := endpointsPath + "/" + id
 	var all sync.WaitGroup
 	secrets := make([]string, 8)
 	for i := range secrets {
@@ -398,7 +397,7 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 		return shop{s: s, project: m.project, secret: secret + version}
 	}
 	add := func(m shop) *answer {
-		return m.send("POST", webhooks.Path, strings.NewReader(`{"url":"`+hookURL+`"}`), header{"Content-Type", "application/json"})
+		return m.send("POST", endpointsPath, strings.NewReader(`{"url":"`+hookURL+`"}`), header{"Content-Type", "application/json"})
 	}
 	add(weak("1")).want(201, "")
 	if p := add(weak("2")).want(403, domain.ScopeMissing).problem(); p.RequiredScope != projects.WebhooksWrite {
@@ -418,11 +417,11 @@ func TestSenderThatFails(t *testing.T) {
 	s.hooks.fail = errors.New("lanes.db: input/output error")
 	s.hooks.mu.Unlock()
 	before, _ := s.store.Last(t.Context())
-	m.send("POST", webhooks.Path+"/"+id+"/rotate-secret", nil).want(500, domain.InternalError)
+	m.send("POST", endpointsPath+"/"+id+"/rotate-secret", nil).want(500, domain.InternalError)
 	if after, _ := s.store.Last(t.Context()); after != before {
 		t.Error("a secret was made that was in no answer")
 	}
-	a := m.get(webhooks.Path+"/"+id).want(500, domain.InternalError)
+	a := m.get(endpointsPath+"/"+id).want(500, domain.InternalError)
 	if strings.Contains(string(a.Body), "lanes.db") || !strings.Contains(s.log.String(), "lanes.db") {
 		t.Errorf("%s", a.Body)
 	}
@@ -441,13 +440,13 @@ func TestHealthThatIsUnavailable(t *testing.T) {
 	s.hooks.failing = map[string]domain.Instant{id: 1}
 	s.hooks.fail = edge.Unavailable("1", "The server that sends the webhooks cannot be reached just now.")
 	s.hooks.mu.Unlock()
-	m.post(webhooks.Path+"/"+id+"/disable", "{}").want(200, "")
+	m.post(endpointsPath+"/"+id+"/disable", "{}").want(200, "")
 	var page wire.Page[wire.Endpoint]
-	m.get(webhooks.Path).want(200, "").decode(&page)
+	m.get(endpointsPath).want(200, "").decode(&page)
 	if len(page.Data) != 1 || page.Data[0].Enabled() || page.Data[0].Health != (domain.EndpointHealth{}) {
 		t.Errorf("%+v", page.Data)
 	}
-	m.get(webhooks.Path+"/"+id).want(503, domain.Unavailable)
+	m.get(endpointsPath+"/"+id).want(503, domain.Unavailable)
 	in := m.session()
 	if all := must(in.api.Alerts(t.Context(), in.caller())); len(all) != 1 || all[0].Kind != wire.AlertDisabled {
 		t.Errorf("%+v", all)

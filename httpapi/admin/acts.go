@@ -3,7 +3,6 @@ package admin
 import (
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
@@ -13,33 +12,25 @@ func (a *admin) acts(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	after, err := a.after(x, q)
+	after, _, err := a.after(x, q)
 	if err != nil {
 		return err
 	}
-	if q.Has("project") {
-		if _, err := a.project(x, q["project"]); err != nil {
-			return err
-		}
+	if err := a.checkProject(x, q); err != nil {
+		return err
 	}
 	ctx, cancel := edge.UntilStopping(x.Context(), a.cfg.Stopping)
 	defer cancel()
 	out := x.Stream(edge.JSONLines)
-	err = a.cfg.Views.EachAct(ctx, eventstore.Position(after), func(project string, at eventstore.Position) error {
+	err = a.cfg.Views.EachAct(ctx, after, func(project string, at eventstore.Position) error {
 		if q.Has("project") && project != q["project"] {
 			return nil
 		}
-		for r, err := range a.cfg.Ledger.Store.Scan(ctx, at-1, eventstore.Filter{}) {
-			if err != nil {
-				return err
-			}
-			line, err := merchant.LineOf(wire.EventLine{Position: uint64(at), Event: r.Body})
-			if err == nil {
-				_, err = out.Write(append(line, '\n'))
-			}
+		r, err := a.recordAt(ctx, at)
+		if err != nil {
 			return err
 		}
-		return nil
+		return out.Line(wire.EventLine{Position: uint64(at), Event: r.Body})
 	})
 	if err != nil {
 		return err

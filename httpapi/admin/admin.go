@@ -85,19 +85,20 @@ type Config struct {
 }
 
 func (a *admin) routes() []edge.Route {
-	const projects, project = "/admin/projects", "/admin/projects/{id}"
+	h := a.api.Handlers()
+	const projects, project = "/admin/projects", "/admin/projects/{project}"
 	table := []edge.Route{
 		{Method: "POST", Path: projects, Operation: "adminCreateProject", Body: true, Handle: a.createProject},
 		{Method: "GET", Path: projects, Operation: "adminListProjects", Handle: a.listProjects},
-		{Method: "GET", Path: project, Operation: "adminGetProject", Handle: a.of(a.getProject)},
-		{Method: "POST", Path: project, Operation: "adminChangeProject", Body: true, Handle: a.of(a.changeProject)},
-		{Method: "POST", Path: project + "/disable", Operation: "adminDisableProject", Handle: a.of(a.disableProject)},
-		{Method: "POST", Path: project + "/sign-out", Operation: "adminSignOutProject", Handle: a.of(a.signOutProject)},
-		{Method: "POST", Path: project + "/keys", Operation: "adminIssueKey", Body: true, Handle: a.of(a.issueKey)},
-		{Method: "GET", Path: project + "/keys", Operation: "adminListKeys", Handle: a.of(a.listKeys)},
-		{Method: "PATCH", Path: project + "/keys/{key}", Operation: "adminRenameKey", Body: true, Handle: a.of(a.renameKey)},
-		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.of(a.revokeKey)},
-		{Method: "GET", Path: project + "/payments", Operation: "adminListPayments", Handle: a.of(a.listPayments)},
+		{Method: "GET", Path: project, Operation: "adminGetProject", Handle: a.getProject},
+		{Method: "POST", Path: project, Operation: "adminChangeProject", Body: true, Handle: a.changeProject},
+		{Method: "POST", Path: project + "/disable", Operation: "adminDisableProject", Handle: a.disableProject},
+		{Method: "POST", Path: project + "/sign-out", Operation: "adminSignOutProject", Handle: a.signOutProject},
+		{Method: "POST", Path: project + "/keys", Operation: "adminIssueKey", Body: true, Handle: a.issueKey},
+		{Method: "GET", Path: project + "/keys", Operation: "adminListKeys", Handle: a.listKeys},
+		{Method: "PATCH", Path: project + "/keys/{key}", Operation: "adminRenameKey", Body: true, Handle: a.renameKey},
+		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.revokeKey},
+		{Method: "GET", Path: project + "/payments", Operation: "adminListPayments", Handle: h.ListPayments},
 		{Method: "GET", Path: "/admin/payments", Operation: "adminFindPayments", Handle: a.findPayments},
 		{Method: "GET", Path: "/admin/payments/open", Operation: "adminListOpenWork", Handle: a.listOpenWork},
 		{Method: "GET", Path: "/admin/payments/{id}", Operation: "adminGetPayment", Handle: a.getPayment},
@@ -125,7 +126,7 @@ func (a *admin) routes() []edge.Route {
 		table = append(table, edge.Route{Method: "GET", Path: "/admin/backup", Operation: "adminBackup", Endless: true, Handle: a.backup})
 	}
 	if a.cfg.Checkpoint != nil {
-		table = append(table, edge.Route{Method: "GET", Path: "/admin/log/checkpoint", Operation: "adminCheckpoint", Handle: a.checkpoint})
+		table = append(table, edge.Route{Method: "GET", Path: "/admin/log/checkpoint", Operation: "adminCheckpoint", Handle: h.GetCheckpoint})
 	}
 	if a.cfg.Webhooks != nil {
 		table = append(table, a.webhookRoutes()...)
@@ -142,8 +143,8 @@ func (a *admin) routes() []edge.Route {
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
-			edge.Route{Method: "POST", Path: "/admin/sandbox/payments/{id}", Operation: "adminSettlePayment", Body: true, Handle: a.settlePayment},
-			edge.Route{Method: "POST", Path: "/admin/sandbox/refunds/{id}", Operation: "adminSettleRefund", Body: true, Handle: a.settleRefund},
+			edge.Route{Method: "POST", Path: "/admin/sandbox/payments/{id}", Operation: "adminSettlePayment", Body: true, Handle: h.SettlePayment},
+			edge.Route{Method: "POST", Path: "/admin/sandbox/refunds/{id}", Operation: "adminSettleRefund", Body: true, Handle: h.SettleRefund},
 		)
 	}
 	return table
@@ -156,15 +157,15 @@ func (a *admin) routes() []edge.Route {
 //
 //	POST   /admin/projects              {"name","settings"?,"scopes"?} → 201 project with "key_id" and "api_key"
 //	GET    /admin/projects              → {"data":[project…]}
-//	GET    /admin/projects/{id}         → project
-//	POST   /admin/projects/{id}         {"name"?,"settings"?: only members to change} → project
-//	POST   /admin/projects/{id}/disable → project
-//	POST   /admin/projects/{id}/sign-out → project: all sessions of its account have ended
-//	POST   /admin/projects/{id}/keys    {"name"?,"scopes"?} → 201 {"key_id","name"?,"api_key","scopes"}
-//	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","name"?,"scopes","revoked"}…]}
-//	PATCH  /admin/projects/{id}/keys/{key_id} {"name"} → 200 {"key_id","name"?,"scopes","revoked"}; a name "" takes it away
-//	DELETE /admin/projects/{id}/keys/{key_id} → 204
-//	GET    /admin/projects/{id}/payments?status=&currency=…&limit=&cursor= → {"data":[payment…],"next_cursor"}
+//	GET    /admin/projects/{project}         → project
+//	POST   /admin/projects/{project}         {"name"?,"settings"?: only members to change} → project
+//	POST   /admin/projects/{project}/disable → project
+//	POST   /admin/projects/{project}/sign-out → project: all sessions of its account have ended
+//	POST   /admin/projects/{project}/keys    {"name"?,"scopes"?} → 201 {"key_id","name"?,"api_key","scopes"}
+//	GET    /admin/projects/{project}/keys    → {"data":[{"key_id","name"?,"scopes","revoked"}…]}
+//	PATCH  /admin/projects/{project}/keys/{key_id} {"name"} → 200 {"key_id","name"?,"scopes","revoked"}; a name "" takes it away
+//	DELETE /admin/projects/{project}/keys/{key_id} → 204
+//	GET    /admin/projects/{project}/payments?status=&currency=…&limit=&cursor= → {"data":[payment…],"next_cursor"}
 //	GET    /admin/payments?reference=&route= → {"data":[wire.OperatorsPayment…]}, oldest first within a route
 //	GET    /admin/payments/open?project=&route=&limit=&cursor= → {"data":[wire.OpenWork…],"next_cursor"}, of at most limit payments, oldest first
 //	GET    /admin/payments/{payment_id} → wire.OperatorsPayment
@@ -187,8 +188,8 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/verify {"verifier_keys","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
 //	GET    /admin/replay?check=true&position=&time=&payment= → JSON lines, likewise
 //	GET    /admin/log/checkpoint        → a fresh checkpoint, a signed note as text
-//	POST   /admin/projects/{id}/webhook-endpoints {"url","kinds"?,"description"?} → 201 endpoint with "secret"
-//	GET    /admin/projects/{id}/webhook-endpoints?limit=&cursor= → {"data":[endpoint…],"next_cursor"}
+//	POST   /admin/projects/{project}/webhook-endpoints {"url","kinds"?,"description"?} → 201 endpoint with "secret"
+//	GET    /admin/projects/{project}/webhook-endpoints?limit=&cursor= → {"data":[endpoint…],"next_cursor"}
 //	GET    …/webhook-endpoints/{endpoint_id} → endpoint
 //	POST   …/webhook-endpoints/{endpoint_id} {"url"?,"kinds"?,"description"?: only what to change} → endpoint
 //	DELETE …/webhook-endpoints/{endpoint_id} → 204
@@ -199,7 +200,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    …/{endpoint_id}/deliveries?state=&payment_id=&event_id=&limit=&cursor= → {"data":[delivery…],"next_cursor"}
 //	GET    …/{endpoint_id}/deliveries/{event_id} → delivery
 //	POST   …/{endpoint_id}/deliveries/{event_id}/resend → 202 delivery
-//	GET    /admin/projects/{id}/payments/{payment_id}/deliveries?state=&event_id=&limit=&cursor= → the same list, of all endpoints
+//	GET    /admin/projects/{project}/payments/{payment_id}/deliveries?state=&event_id=&limit=&cursor= → the same list, of all endpoints
 //	GET    /admin/signals/parked?after=&reason=&limit= → domain.ParkedPage
 //	POST   /admin/signals/parked/{id}/retry   → domain.SignalReply
 //	POST   /admin/signals/parked/{id}/discard → 204
@@ -232,7 +233,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 	a := &admin{cfg: cfg, api: api}
-	router := edge.NewRouter(a.routes(), edge.Run)
+	router := edge.NewRouter(a.routes(), a.enter)
 	return e.Wrap(func(x *edge.Exchange) {
 		if err := identify(x); err != nil {
 			x.Fail(err)
@@ -282,12 +283,19 @@ func (a *admin) listProjects(x *edge.Exchange) error {
 	return x.Reply(http.StatusOK, map[string]any{"data": views})
 }
 
-func (a *admin) getProject(x *edge.Exchange, p projects.Project) error {
+func (a *admin) getProject(x *edge.Exchange) error {
+	return a.replyProject(x, x.Project, nil)
+}
+
+func (a *admin) replyProject(x *edge.Exchange, p projects.Project, err error) error {
+	if err != nil {
+		return err
+	}
 	return x.Reply(http.StatusOK, a.viewOf(p))
 }
 
-func (a *admin) changeProject(x *edge.Exchange, p projects.Project) error {
-	wish, err := projectWishOf(x.Body, p.Settings, "name", "settings")
+func (a *admin) changeProject(x *edge.Exchange) error {
+	wish, err := projectWishOf(x.Body, x.Project.Settings, "name", "settings")
 	if err != nil {
 		return err
 	}
@@ -300,55 +308,46 @@ func (a *admin) changeProject(x *edge.Exchange, p projects.Project) error {
 			*name = wish.name
 		}
 	}
-	p, err = a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.EditProject{Edit: edit}, false)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, a.viewOf(p))
+	p, err := a.api.ChangeProject(x.Context(), x.Project.ID, causeOf(x), projects.EditProject{Edit: edit}, false)
+	return a.replyProject(x, p, err)
 }
 
 // signOutProject ends all sessions of the project's account.
-func (a *admin) signOutProject(x *edge.Exchange, p projects.Project) error {
-	p, err := a.api.SignOutProject(x.Context(), p.ID, causeOf(x))
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, a.viewOf(p))
+func (a *admin) signOutProject(x *edge.Exchange) error {
+	p, err := a.api.SignOutProject(x.Context(), x.Project.ID, causeOf(x))
+	return a.replyProject(x, p, err)
 }
 
-func (a *admin) disableProject(x *edge.Exchange, p projects.Project) error {
-	p, err := a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.DisableProject{}, false)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, a.viewOf(p))
+func (a *admin) disableProject(x *edge.Exchange) error {
+	p, err := a.api.ChangeProject(x.Context(), x.Project.ID, causeOf(x), projects.DisableProject{}, false)
+	return a.replyProject(x, p, err)
 }
 
-func (a *admin) issueKey(x *edge.Exchange, p projects.Project) error {
-	wish, err := projectWishOf(x.Body, p.Settings, "name", "scopes")
+func (a *admin) issueKey(x *edge.Exchange) error {
+	wish, err := projectWishOf(x.Body, x.Project.Settings, "name", "scopes")
 	if err != nil {
 		return err
 	}
-	_, key, err := a.api.NewKey(x.Context(), p.ID, causeOf(x), wish.name, wish.scopes)
+	_, key, err := a.api.NewKey(x.Context(), x.Project.ID, causeOf(x), wish.name, wish.scopes)
 	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusCreated, key)
 }
 
-func (a *admin) listKeys(x *edge.Exchange, p projects.Project) error {
-	return x.Reply(http.StatusOK, map[string]any{"data": merchant.KeysOf(p)})
+func (a *admin) listKeys(x *edge.Exchange) error {
+	return x.Reply(http.StatusOK, map[string]any{"data": merchant.KeysOf(x.Project)})
 }
 
-func (a *admin) renameKey(x *edge.Exchange, p projects.Project) error {
-	wish, err := projectWishOf(x.Body, p.Settings, "name")
+func (a *admin) renameKey(x *edge.Exchange) error {
+	wish, err := projectWishOf(x.Body, x.Project.Settings, "name")
 	if err != nil {
 		return err
 	}
 	if !wish.named {
 		return domain.FieldErrors{{Field: "name", Code: domain.Required}}
 	}
-	p, err = a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.RenameKey{KeyID: x.Vars["key"], Name: wish.name}, false)
+	p, err := a.api.ChangeProject(x.Context(), x.Project.ID, causeOf(x), projects.RenameKey{KeyID: x.Vars["key"], Name: wish.name}, false)
 	if err != nil {
 		return err
 	}
@@ -356,28 +355,22 @@ func (a *admin) renameKey(x *edge.Exchange, p projects.Project) error {
 	return x.Reply(http.StatusOK, merchant.KeyOf(k))
 }
 
-func (a *admin) revokeKey(x *edge.Exchange, p projects.Project) error {
-	if _, err := a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
+func (a *admin) revokeKey(x *edge.Exchange) error {
+	if _, err := a.api.ChangeProject(x.Context(), x.Project.ID, causeOf(x), projects.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// of is a handler for the project in the path.
-func (a *admin) of(handle func(*edge.Exchange, projects.Project) error) func(*edge.Exchange) error {
-	return func(x *edge.Exchange) error {
-		p, err := a.projectOf(x)
-		if err != nil {
+// enter finds the project in the path, and runs the request.
+func (a *admin) enter(x *edge.Exchange) (err error) {
+	if id, named := x.Vars["project"]; named {
+		if x.Project, err = a.project(x, id); err != nil {
 			return err
 		}
-		return handle(x, p)
 	}
-}
-
-// projectOf finds the project in the path.
-func (a *admin) projectOf(x *edge.Exchange) (projects.Project, error) {
-	return a.project(x, x.Vars["id"])
+	return edge.Run(x)
 }
 
 func (a *admin) project(x *edge.Exchange, id string) (projects.Project, error) {
@@ -386,14 +379,4 @@ func (a *admin) project(x *edge.Exchange, id string) (projects.Project, error) {
 		err = &domain.Refusal{Code: domain.ProjectNotFound}
 	}
 	return p, err
-}
-
-// checkpoint answers GET /admin/log/checkpoint.
-func (a *admin) checkpoint(x *edge.Exchange) error {
-	signed, err := a.api.Checkpoint(x.Context(), merchant.Operator(x, projects.Project{}))
-	if err != nil {
-		return err
-	}
-	x.ReplyBytes(http.StatusOK, "text/plain; charset=utf-8", signed)
-	return nil
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -79,7 +80,11 @@ func (a *admin) statement(x *edge.Exchange) error {
 func (a *admin) lateFunds(x *edge.Exchange) error {
 	return journal(a, x, "adminLateFunds", domain.Suspense, func(l books.JournalLine) (wire.LateFunds, error) {
 		v := wire.LateFunds{ProjectPosting: wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}}
-		event, err := a.eventAt(x, l.Position)
+		r, err := a.recordAt(x.Context(), l.Position)
+		if err != nil {
+			return v, err
+		}
+		event, err := a.cfg.Ledger.Codec.Decode(r)
 		if f := domain.FactsOf(event); f.Signal != nil {
 			v.Reason, v.Route, v.Reference, v.StartedAt = f.Reason, f.Signal.Route, f.Signal.Reference, f.Signal.StartedAt
 		}
@@ -126,13 +131,10 @@ func journal[T any](a *admin, x *edge.Exchange, operation string, account domain
 	return edge.ReplyPage(x, edge.PageOf(req, rows, merchant.PlaceAfter(found)))
 }
 
-// eventAt reads one event of the log.
-func (a *admin) eventAt(x *edge.Exchange, p eventstore.Position) (domain.Event, error) {
-	for r, err := range a.cfg.Ledger.Store.Scan(x.Context(), p-1, eventstore.Filter{}) {
-		if err != nil {
-			return nil, err
-		}
-		return a.cfg.Ledger.Codec.Decode(r)
+// recordAt reads one event of the log, which the views know.
+func (a *admin) recordAt(ctx context.Context, p eventstore.Position) (eventstore.Stored, error) {
+	for r, err := range a.cfg.Ledger.Store.Scan(ctx, p-1, eventstore.Filter{}) {
+		return r, err
 	}
-	return nil, fmt.Errorf("the log has no event at position %d, though the journal has", p)
+	return eventstore.Stored{}, fmt.Errorf("the log has no event at position %d, though the views have", p)
 }

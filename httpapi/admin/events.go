@@ -4,24 +4,23 @@ import (
 	"errors"
 	"strconv"
 
-	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
-// after is the parameter of that name, a position of the log or 0.
-func (a *admin) after(x *edge.Exchange, q edge.Query) (uint64, error) {
-	after, err := q.Number("after", "Send the position after which to begin, 0 for all.")
+// after is the parameter of that name, a position of the log or 0, and the log's end.
+func (a *admin) after(x *edge.Exchange, q edge.Query) (after, last eventstore.Position, err error) {
+	n, err := q.Number("after", "Send the position after which to begin, 0 for all.")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	last, err := a.cfg.Ledger.Store.Last(x.Context())
-	if err == nil && after > uint64(last) {
+	last, err = a.cfg.Ledger.Store.Last(x.Context())
+	if err == nil && n > uint64(last) {
 		err = edge.BadParameter("after", "The log ends before this position, at "+strconv.FormatUint(uint64(last), 10)+".")
 	}
-	return after, err
+	return eventstore.Position(n), last, err
 }
 
 // events answers GET /admin/events: the records after a position, of one
@@ -32,7 +31,7 @@ func (a *admin) events(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	after, err := a.after(x, q)
+	after, last, err := a.after(x, q)
 	if err != nil {
 		return err
 	}
@@ -40,77 +39,58 @@ func (a *admin) events(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if q.Has("project") {
-		if _, err := a.project(x, q["project"]); err != nil {
-			return err
-		}
+	if err := a.checkProject(x, q); err != nil {
+		return err
 	}
-	filter := eventstore.Filter{Project: q["project"]}
+	ctx, cancel := edge.UntilStopping(x.Context(), a.cfg.Stopping)
+	defer cancel()
+	store, filter := a.cfg.Ledger.Store, eventstore.Filter{Project: q["project"]}
+	records := store.Scan(ctx, after, filter)
 	if q.Has("payment") {
-		p, err := a.api.Payment(x.Context(), merchant.Operator(x, projects.Project{ID: q["project"]}), q["payment"])
+		operator := merchant.CallerOf(x)
+		operator.Project.ID = filter.Project
+		p, err := a.api.Payment(ctx, operator, q["payment"])
 		if err != nil {
 			return err
 		}
-		filter = eventstore.Filter{Project: p.Project, Kind: eventstore.KindPayment, ID: p.ID.String()}
+		its := eventstore.PaymentStream(p.Project, p.ID)
+		// A payment has few events, which are read without the others.
+		filter, records = eventstore.Filter(its), store.Load(ctx, its)
 	}
 	out := x.Stream(edge.JSONLines)
 	if err := out.Flush(); err != nil {
 		return err
 	}
+	over := func(err error) bool { return follow && (ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed)) }
 	line := func(r eventstore.Stored) error {
-		b, err := merchant.LineOf(wire.EventLine{Position: uint64(r.Position), Event: r.Body})
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(append(b, '\n'))
-		return err
+		return out.Line(wire.EventLine{Position: uint64(r.Position), Event: r.Body})
 	}
-	ctx, cancel := edge.UntilStopping(x.Context(), a.cfg.Stopping)
-	defer cancel()
-	store, behind := a.cfg.Ledger.Store, eventstore.Position(after)
-	if filter.ID != "" {
-		// A payment has few events, which are read without the others up to here.
-		last, err := store.Last(ctx)
-		if err != nil {
-			return err
+	for r, err := range records {
+		if err == nil && r.Position > last {
+			break
 		}
-		stream := eventstore.Stream(filter)
-		for r, err := range store.Load(ctx, stream) {
-			if err == nil && r.Position > behind && r.Position <= last {
-				err = line(r)
-			}
-			if err != nil {
-				return err
-			}
+		if err == nil && r.Position > after {
+			err = line(r)
 		}
-		behind = max(behind, last)
-		if !follow {
-			return out.Flush()
-		}
-		if err := out.Flush(); err != nil {
-			return err
-		}
-	}
-	if follow {
-		err = store.Follow(ctx, behind, filter, func(r eventstore.Stored) error {
-			if err := line(r); err != nil {
-				return err
-			}
-			return out.Flush()
-		})
-		if ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed) {
-			return nil
-		}
-		return err
-	}
-	for r, err := range store.Scan(ctx, behind, filter) {
 		if err != nil {
 			_ = out.Flush() // all that is whole, so that its end tells where the damage is
+			if over(err) {
+				return nil
+			}
 			return err
 		}
+	}
+	if err := out.Flush(); err != nil || !follow {
+		return err
+	}
+	err = store.Follow(ctx, last, filter, func(r eventstore.Stored) error {
 		if err := line(r); err != nil {
 			return err
 		}
+		return out.Flush()
+	})
+	if over(err) {
+		return nil
 	}
-	return out.Flush()
+	return err
 }

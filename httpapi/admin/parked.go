@@ -61,13 +61,7 @@ func (a *admin) retryParked(x *edge.Exchange) error {
 	ctx, cancel := context.WithTimeout(x.Context(), retryWait)
 	defer cancel()
 	var reply domain.SignalReply
-	err := onParked(x, func(id uint64) (found bool, err error) {
-		if found, err = a.isParked(x, id); err != nil || !found {
-			return false, err
-		}
-		if err := a.recorded(x)(installation.ParkedSignalRetried{ID: id}); err != nil {
-			return false, err
-		}
+	err := a.onParked(x, func(id uint64) installation.Act { return installation.ParkedSignalRetried{ID: id} }, func(id uint64) (found bool, err error) {
 		reply, found, err = a.cfg.Parked.Retry(ctx, id)
 		return found, err
 	})
@@ -78,13 +72,7 @@ func (a *admin) retryParked(x *edge.Exchange) error {
 }
 
 func (a *admin) discardParked(x *edge.Exchange) error {
-	err := onParked(x, func(id uint64) (bool, error) {
-		if found, err := a.isParked(x, id); err != nil || !found {
-			return false, err
-		}
-		if err := a.recorded(x)(installation.ParkedSignalDiscarded{ID: id}); err != nil {
-			return false, err
-		}
+	err := a.onParked(x, func(id uint64) installation.Act { return installation.ParkedSignalDiscarded{ID: id} }, func(id uint64) (bool, error) {
 		return a.cfg.Parked.Discard(x.Context(), id)
 	})
 	if err != nil {
@@ -94,20 +82,21 @@ func (a *admin) discardParked(x *edge.Exchange) error {
 	return nil
 }
 
-// isParked reports whether there is a parked signal of the id.
-func (a *admin) isParked(x *edge.Exchange, id uint64) (bool, error) {
-	there, err := a.cfg.Parked.List(x.Context(), max(id, 1)-1, "", 1)
-	return err == nil && len(there.Data) > 0 && there.Data[0].ID == id, err
-}
-
-// onParked does something to the parked signal in the path.
-func onParked(x *edge.Exchange, do func(id uint64) (found bool, err error)) error {
+// onParked does something to the parked signal in the path, if there is one, once its act
+// is recorded.
+func (a *admin) onParked(x *edge.Exchange, act func(id uint64) installation.Act, do func(id uint64) (found bool, err error)) error {
 	missing := &domain.Refusal{Code: domain.ParkedSignalNotFound}
 	id, err := strconv.ParseUint(x.Vars["id"], 10, 64)
 	if err != nil {
 		return missing
 	}
-	found, err := do(id)
+	there, err := a.cfg.Parked.List(x.Context(), max(id, 1)-1, "", 1)
+	found := err == nil && len(there.Data) > 0 && there.Data[0].ID == id
+	if found {
+		if err = a.recorded(x)(act(id)); err == nil {
+			found, err = do(id)
+		}
+	}
 	switch {
 	case err != nil:
 		return parkedAway(err)

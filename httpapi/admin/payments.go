@@ -5,24 +5,10 @@ import (
 	"net/http"
 
 	"payledger/domain"
-	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
-
-// listPayments answers what the API's list does, for the project in the path.
-func (a *admin) listPayments(x *edge.Exchange, p projects.Project) error {
-	values, err := x.Values()
-	if err != nil {
-		return err
-	}
-	page, err := a.api.Payments(x.Context(), merchant.Operator(x, p), values)
-	if err != nil {
-		return err
-	}
-	return edge.ReplyPage(x, page)
-}
 
 // getPayment answers a payment of any project.
 func (a *admin) getPayment(x *edge.Exchange) error {
@@ -57,7 +43,7 @@ func (a *admin) findPayments(x *edge.Exchange) error {
 
 // ask has the provider asked about a payment, and answers the payment after that.
 func (a *admin) ask(x *edge.Exchange) error {
-	p, err := a.api.Payment(x.Context(), merchant.Operator(x, projects.Project{}), x.Vars["id"])
+	p, err := a.api.Payment(x.Context(), merchant.CallerOf(x), x.Vars["id"])
 	if err != nil {
 		return err
 	}
@@ -75,12 +61,11 @@ func (a *admin) ask(x *edge.Exchange) error {
 }
 
 func (a *admin) paymentOf(x *edge.Exchange, id string) (v wire.OperatorsPayment, err error) {
-	operator := merchant.Operator(x, projects.Project{})
-	p, err := a.api.Payment(x.Context(), operator, id)
+	p, err := a.api.Payment(x.Context(), merchant.CallerOf(x), id)
 	if err != nil {
 		return v, err
 	}
-	facts, err := a.api.PaymentFacts(x.Context(), operator, id)
+	facts, err := a.api.PaymentFacts(x.Context(), merchant.CallerOf(x), id)
 	return wire.OperatorsPayment{
 		ProjectID: p.Project, PaymentFacts: facts,
 		Attempts: p.Attempts, LateFunds: p.Late, Returns: p.Returns, ProviderRefunds: p.ProviderRefunds,

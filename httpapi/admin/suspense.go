@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
-	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -161,7 +160,7 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil || wish.Reference == "" {
 		return edge.BadParameter("reference", "Send the reference of late funds, as \"payledger suspense list\" shows it.")
 	}
-	p, err := a.api.Payment(x.Context(), merchant.Operator(x, projects.Project{}), x.Vars["id"])
+	p, err := a.api.Payment(x.Context(), merchant.CallerOf(x), x.Vars["id"])
 	if err != nil {
 		return err
 	}
@@ -201,7 +200,7 @@ func (a *admin) settle(x *edge.Exchange) error {
 	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil || wish.Reference == "" {
 		return edge.BadParameter("reference", "Send the reference of money in suspense, as \"payledger suspense list\" shows it.")
 	}
-	p, err := a.api.Payment(x.Context(), merchant.Operator(x, projects.Project{}), x.Vars["id"])
+	p, err := a.api.Payment(x.Context(), merchant.CallerOf(x), x.Vars["id"])
 	if err != nil {
 		return err
 	}

@@ -92,19 +92,9 @@ func evidenceLines(x *edge.Exchange) func(Line) error {
 		if out == nil {
 			out = x.Stream(edge.JSONLines)
 		}
-		b, err := json.Marshal(l, edge.AsWritten())
-		if err != nil {
+		if err := out.Line(l); err != nil || l.Done == nil && l.Progress == nil {
 			return err
 		}
-		_, err = out.Write(append(b, '\n'))
-		switch {
-		case err != nil:
-			return err
-		case l.Done != nil:
-			return out.Flush()
-		case l.Progress != nil:
-			return out.Flush()
-		}
-		return nil
+		return out.Flush()
 	}
 }

@@ -107,7 +107,10 @@ func (x *Exchange) record(took time.Duration) {
 	rec.Str("request_id", x.ID).Str("method", methodLabel(x.Request.Method)).Str("operation", x.operation()).
 		Int("status", x.status).Int64("bytes", x.bytes).Dur("took_ms", took).Str("client", clientHost(x.Request))
 	if x.Project.ID != "" {
-		rec.Str("project", x.Project.ID).Str("key", x.Key.ID)
+		rec.Str("project", x.Project.ID)
+	}
+	if x.Key.ID != "" {
+		rec.Str("key", x.Key.ID)
 	}
 	if x.code != "" {
 		rec.Str("code", string(x.code))

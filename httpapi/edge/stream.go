@@ -3,6 +3,8 @@ package edge
 import (
 	"context"
 	"net/http"
+
+	"github.com/go-json-experiment/json"
 )
 
 // The media types of answers that are written bit by bit.
@@ -33,6 +35,15 @@ func (x *Exchange) Stream(contentType string) *Stream {
 
 // Write implements io.Writer.
 func (s *Stream) Write(b []byte) (int, error) { return s.x.Write(b) }
+
+// Line writes v as one line of JSON.
+func (s *Stream) Line(v any) error {
+	b, err := json.Marshal(v, AsWritten())
+	if err == nil {
+		_, err = s.Write(append(b, '\n'))
+	}
+	return err
+}
 
 // Flush sends what was written so far.
 func (s *Stream) Flush() error { return s.control.Flush() }

@@ -4,7 +4,7 @@
 // request, calls the operation and writes the answer.
 //
 // A Caller comes from SignIn (credentials), Resume (a session of the account) or
-// Operator (the socket of the administration). The first thing an operation
+// CallerOf (a request, of a key or of the operator). The first thing an operation
 // does is Admit: the caller's key must have the scope, and the project's budget
 // is taken from once. For a request Enter does this before the body is read,
 // because 403 and 429 come before 415; the operation then finds it done.

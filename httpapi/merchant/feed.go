@@ -69,18 +69,11 @@ func (h Handlers) ListEvents(x *edge.Exchange) error {
 			if e.Position == 0 {
 				return "", nil, nil
 			}
-			line, err := LineOf(e.EventLine)
+			line, err := json.Marshal(e.EventLine, edge.AsWritten())
 			return e.Type, line, err
 		})
 	}
-	err = feed.Each(x.Context(), func(e FeedEvent) error {
-		line, err := LineOf(e.EventLine)
-		if err == nil {
-			_, err = out.Write(append(line, '\n'))
-		}
-		return err
-	})
-	if err != nil {
+	if err = feed.Each(x.Context(), func(e FeedEvent) error { return out.Line(e.EventLine) }); err != nil {
 		return err
 	}
 	return out.Flush()
@@ -309,11 +302,6 @@ func feedEvent(r eventstore.Stored) (e FeedEvent, err error) {
 	}
 	e.Type = head.Type
 	return e, nil
-}
-
-// LineOf is a record as one line of JSON.
-func LineOf(e wire.EventLine) ([]byte, error) {
-	return json.Marshal(e, edge.AsWritten())
 }
 
 // reconnectAfter is how soon a client whose connection broke should come back,

@@ -34,7 +34,7 @@ type Sandbox interface {
 
 // SettlePayment answers POST /v1/sandbox/payments/{id}.
 func (h Handlers) SettlePayment(x *edge.Exchange) error {
-	outcome, err := OutcomeOf(x.Body, PaymentOutcomes()...)
+	outcome, err := outcomeOf(x.Body, paymentOutcomes()...)
 	if err != nil {
 		return err
 	}
@@ -45,13 +45,13 @@ func (h Handlers) SettlePayment(x *edge.Exchange) error {
 	return x.Reply(http.StatusOK, p.Object())
 }
 
-// PaymentOutcomes are those that the sandbox can give a payment.
-func PaymentOutcomes() []domain.Outcome {
+// paymentOutcomes are those that the sandbox can give a payment.
+func paymentOutcomes() []domain.Outcome {
 	return []domain.Outcome{domain.OutcomePaid, domain.OutcomeFailed, domain.OutcomeExpired}
 }
 
-// RefundOutcomes are those that the sandbox can give a refund.
-func RefundOutcomes() []domain.Outcome {
+// refundOutcomes are those that the sandbox can give a refund.
+func refundOutcomes() []domain.Outcome {
 	return []domain.Outcome{domain.OutcomeSucceeded, domain.OutcomeFailed}
 }
 
@@ -65,7 +65,7 @@ func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome do
 	if a.cfg.Sandbox == nil {
 		return p, wire.Problem{Code: domain.PathNotFound}
 	}
-	if err := oneOutcome(outcome, PaymentOutcomes()); err != nil {
+	if err := oneOutcome(outcome, paymentOutcomes()); err != nil {
 		return p, err
 	}
 	if p, err = a.payment(ctx, c, id); err != nil {
@@ -93,13 +93,22 @@ func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome do
 	return after, a.verdict(ctx, p, reference, reply, final)
 }
 
-// SettleRefund answers POST /v1/sandbox/refunds/{id}.
+// SettleRefund answers POST /v1/sandbox/refunds/{id}. The operator may name a return of
+// late funds, too.
 func (h Handlers) SettleRefund(x *edge.Exchange) error {
-	outcome, err := OutcomeOf(x.Body, RefundOutcomes()...)
+	outcome, err := outcomeOf(x.Body, refundOutcomes()...)
 	if err != nil {
 		return err
 	}
-	p, r, err := h.api.SettleRefund(x.Context(), CallerOf(x), x.Vars["id"], outcome)
+	c := CallerOf(x)
+	p, r, err := h.api.SettleRefund(x.Context(), c, x.Vars["id"], outcome)
+	if no, ok := errors.AsType[*domain.Refusal](err); ok && no.Code == domain.RefundNotFound && c.operator {
+		back, err := h.api.settleReturn(x.Context(), x.Vars["id"], outcome)
+		if err != nil {
+			return err
+		}
+		return x.Reply(http.StatusOK, back)
+	}
 	if err != nil {
 		return err
 	}
@@ -116,7 +125,7 @@ func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome dom
 	if a.cfg.Sandbox == nil {
 		return p, r, wire.Problem{Code: domain.PathNotFound}
 	}
-	if err := oneOutcome(outcome, RefundOutcomes()); err != nil {
+	if err := oneOutcome(outcome, refundOutcomes()); err != nil {
 		return p, r, err
 	}
 	if p, r, err = a.refund(ctx, c, id); err != nil {
@@ -136,9 +145,9 @@ func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome dom
 	return p, r, a.verdict(ctx, p, reference, reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
 }
 
-// SettleReturn has the sandbox say the outcome of a return of late funds, and
+// settleReturn has the sandbox say the outcome of a return of late funds, and
 // answers the return after it. Errors are those of SettleRefund.
-func (a *API) SettleReturn(ctx context.Context, id string, outcome domain.Outcome) (r domain.Return, err error) {
+func (a *API) settleReturn(ctx context.Context, id string, outcome domain.Outcome) (r domain.Return, err error) {
 	missing := &domain.Refusal{Code: domain.RefundNotFound}
 	wanted, ok := domain.ParseID(id)
 	if !ok {
@@ -261,8 +270,8 @@ func (a *API) routed(ctx context.Context, p domain.Payment) (domain.Payment, err
 	return p, nil
 }
 
-// OutcomeOf reads a body of the one member outcome.
-func OutcomeOf(body []byte, allowed ...domain.Outcome) (outcome domain.Outcome, err error) {
+// outcomeOf reads a body of the one member outcome.
+func outcomeOf(body []byte, allowed ...domain.Outcome) (outcome domain.Outcome, err error) {
 	err = edge.OneMember(body, "outcome", true, edge.Texts(allowed), func(v jsontext.Value) domain.Code {
 		s, ok := edge.Text(v)
 		if !ok {

@@ -11,70 +11,49 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// Path is where a project's own key reaches its endpoints.
-const Path = "/v1/webhook-endpoints"
-
 // Handlers answer requests by the operations of an API.
-type Handlers struct {
-	api    *API
-	caller func(*edge.Exchange) (merchant.Caller, error)
-}
+type Handlers struct{ api *API }
 
-// Handlers answer the requests of keys.
-func (a *API) Handlers() Handlers {
-	return Handlers{a, func(x *edge.Exchange) (merchant.Caller, error) { return merchant.CallerOf(x), nil }}
-}
+// Handlers answer the requests of keys, and of the operator for a project.
+func (a *API) Handlers() Handlers { return Handlers{a} }
 
-// HandlersFor answer the operator's requests; project finds the project that
-// a request is about.
-func (a *API) HandlersFor(project func(*edge.Exchange) (projects.Project, error)) Handlers {
-	return Handlers{a, func(x *edge.Exchange) (merchant.Caller, error) {
-		p, err := project(x)
-		return merchant.Operator(x, p), err
-	}}
-}
-
-// Routes are the rows of endpoints under a path.
-func (h Handlers) Routes(base string) []edge.Route {
+// Routes are the rows of endpoints and deliveries under the path of a project's things.
+func (h Handlers) Routes(project string) []edge.Route {
 	const write, read = projects.WebhooksWrite, projects.Read
-	a, one := h.api, base+"/{endpoint_id}"
+	a, base := h.api, project+"/webhook-endpoints"
+	one := base + "/{endpoint_id}"
 	event := one + "/deliveries/{event_id}"
 	return []edge.Route{
 		{Method: "POST", Path: base, Operation: "createWebhookEndpoint", Scope: write, Body: true, Handle: h.createEndpoint},
-		{Method: "GET", Path: base, Operation: "listWebhookEndpoints", Scope: read, Handle: list(h, "", func(ctx context.Context, c merchant.Caller, _ string, values url.Values) (wire.Page[wire.Endpoint], error) {
+		{Method: "GET", Path: base, Operation: "listWebhookEndpoints", Scope: read, Handle: list("", func(ctx context.Context, c merchant.Caller, _ string, values url.Values) (wire.Page[wire.Endpoint], error) {
 			return a.Endpoints(ctx, c, values)
 		})},
-		{Method: "GET", Path: one, Operation: "getWebhookEndpoint", Scope: read, Handle: on(h, http.StatusOK, a.Endpoint)},
-		{Method: "POST", Path: one, Operation: "changeWebhookEndpoint", Scope: write, Body: true, Handle: with(h, http.StatusOK, requestOf, a.Change)},
+		{Method: "GET", Path: one, Operation: "getWebhookEndpoint", Scope: read, Handle: on(http.StatusOK, a.Endpoint)},
+		{Method: "POST", Path: one, Operation: "changeWebhookEndpoint", Scope: write, Body: true, Handle: with(http.StatusOK, requestOf, a.Change)},
 		{Method: "DELETE", Path: one, Operation: "deleteWebhookEndpoint", Scope: write, Handle: h.deleteEndpoint},
-		{Method: "POST", Path: one + "/rotate-secret", Operation: "rotateWebhookSecret", Scope: write, Body: true, Optional: true, Handle: with(h, http.StatusOK, overlapOf, a.RotateSecret)},
-		{Method: "POST", Path: one + "/enable", Operation: "enableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(h, http.StatusOK, a.Enable)},
-		{Method: "POST", Path: one + "/disable", Operation: "disableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(h, http.StatusOK, a.Disable)},
-		{Method: "POST", Path: one + "/test", Operation: "testWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(h, http.StatusAccepted, a.Test)},
-		{Method: "POST", Path: one + "/recover", Operation: "recoverDeliveries", Scope: write, Body: true, Handle: with(h, http.StatusAccepted, sinceOf, a.Recover)},
-		{Method: "GET", Path: one + "/deliveries", Operation: "listDeliveries", Scope: read, Handle: list(h, "endpoint_id", a.Deliveries)},
-		{Method: "GET", Path: event, Operation: "getDelivery", Scope: read, Handle: with(h, http.StatusOK, eventOf, a.Delivery)},
-		{Method: "POST", Path: event + "/resend", Operation: "resendDelivery", Scope: write, Body: true, Optional: true, Handle: with(h, http.StatusAccepted, eventOf, a.Resend)},
+		{Method: "POST", Path: one + "/rotate-secret", Operation: "rotateWebhookSecret", Scope: write, Body: true, Optional: true, Handle: with(http.StatusOK, overlapOf, a.RotateSecret)},
+		{Method: "POST", Path: one + "/enable", Operation: "enableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(http.StatusOK, a.Enable)},
+		{Method: "POST", Path: one + "/disable", Operation: "disableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(http.StatusOK, a.Disable)},
+		{Method: "POST", Path: one + "/test", Operation: "testWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(http.StatusAccepted, a.Test)},
+		{Method: "POST", Path: one + "/recover", Operation: "recoverDeliveries", Scope: write, Body: true, Handle: with(http.StatusAccepted, sinceOf, a.Recover)},
+		{Method: "GET", Path: one + "/deliveries", Operation: "listDeliveries", Scope: read, Handle: list("endpoint_id", a.Deliveries)},
+		{Method: "GET", Path: event, Operation: "getDelivery", Scope: read, Handle: with(http.StatusOK, eventOf, a.Delivery)},
+		{Method: "POST", Path: event + "/resend", Operation: "resendDelivery", Scope: write, Body: true, Optional: true, Handle: with(http.StatusAccepted, eventOf, a.Resend)},
+		{Method: "GET", Path: project + "/payments/{id}/deliveries", Operation: "listPaymentDeliveries", Scope: read, Handle: list("id", a.PaymentDeliveries)},
 	}
-}
-
-// PaymentDeliveries answers GET …/deliveries of the payment that a variable of
-// the path names.
-func (h Handlers) PaymentDeliveries(variable string) func(*edge.Exchange) error {
-	return list(h, variable, h.api.PaymentDeliveries)
 }
 
 // on answers with what an operation on the endpoint in the path answers. A body,
 // where the route takes one, must be an empty object.
-func on[Out any](h Handlers, status int, do func(ctx context.Context, c merchant.Caller, endpoint string) (Out, error)) func(*edge.Exchange) error {
-	return with(h, status, nothingOf, func(ctx context.Context, c merchant.Caller, endpoint string, _ struct{}) (Out, error) {
+func on[Out any](status int, do func(ctx context.Context, c merchant.Caller, endpoint string) (Out, error)) func(*edge.Exchange) error {
+	return with(status, nothingOf, func(ctx context.Context, c merchant.Caller, endpoint string, _ struct{}) (Out, error) {
 		return do(ctx, c, endpoint)
 	})
 }
 
 // with is on for an operation that takes an input, which is read first.
 func with[In, Out any](
-	h Handlers, status int, read func(*edge.Exchange) (In, error),
+	status int, read func(*edge.Exchange) (In, error),
 	do func(ctx context.Context, c merchant.Caller, endpoint string, in In) (Out, error),
 ) func(*edge.Exchange) error {
 	return func(x *edge.Exchange) error {
@@ -82,11 +61,7 @@ func with[In, Out any](
 		if err != nil {
 			return err
 		}
-		c, err := h.caller(x)
-		if err != nil {
-			return err
-		}
-		out, err := do(x.Context(), c, x.Vars["endpoint_id"], in)
+		out, err := do(x.Context(), merchant.CallerOf(x), x.Vars["endpoint_id"], in)
 		if err != nil {
 			return err
 		}
@@ -97,18 +72,14 @@ func with[In, Out any](
 // list answers a page of what belongs to the endpoint or payment that a variable
 // of the path names, or, with "", to the project.
 func list[T any](
-	h Handlers, variable string, page func(ctx context.Context, c merchant.Caller, of string, values url.Values) (wire.Page[T], error),
+	variable string, page func(ctx context.Context, c merchant.Caller, of string, values url.Values) (wire.Page[T], error),
 ) func(*edge.Exchange) error {
 	return func(x *edge.Exchange) error {
-		c, err := h.caller(x)
-		if err != nil {
-			return err
-		}
 		values, err := x.Values()
 		if err != nil {
 			return err
 		}
-		p, err := page(x.Context(), c, x.Vars[variable], values)
+		p, err := page(x.Context(), merchant.CallerOf(x), x.Vars[variable], values)
 		if err != nil {
 			return err
 		}
@@ -117,15 +88,11 @@ func list[T any](
 }
 
 func (h Handlers) createEndpoint(x *edge.Exchange) error {
-	c, err := h.caller(x)
-	if err != nil {
-		return err
-	}
 	req, err := requestOf(x)
 	if err != nil {
 		return err
 	}
-	made, err := h.api.Add(x.Context(), c, req)
+	made, err := h.api.Add(x.Context(), merchant.CallerOf(x), req)
 	if err != nil {
 		return err
 	}
@@ -134,11 +101,7 @@ func (h Handlers) createEndpoint(x *edge.Exchange) error {
 }
 
 func (h Handlers) deleteEndpoint(x *edge.Exchange) error {
-	c, err := h.caller(x)
-	if err != nil {
-		return err
-	}
-	if err := h.api.Remove(x.Context(), c, x.Vars["endpoint_id"]); err != nil {
+	if err := h.api.Remove(x.Context(), merchant.CallerOf(x), x.Vars["endpoint_id"]); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
