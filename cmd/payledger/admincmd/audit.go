@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/cli"
 )
@@ -37,11 +36,24 @@ func (c Audit) Run(a *cli.App) error {
 			if e.Kind == e.Project { // of the installation
 				e.Project = "-"
 			}
-			details, err := detailsOf(e.Data, names)
+			var key struct { // of a key all but its hash
+				Name   *string  `json:"name,omitzero"`
+				ID     string   `json:"key_id"`
+				Scopes []string `json:"scopes,omitempty"`
+			}
+			details := []byte(e.Data)
+			err := json.Unmarshal(e.Data, &key)
+			if err == nil && key.ID != "" {
+				if key.Name == nil {
+					key.Name = names[key.ID]
+				}
+				names[key.ID] = key.Name
+				details, err = json.Marshal(key)
+			}
 			if err != nil {
 				return fmt.Errorf("an act that cannot be read: %w", err)
 			}
-			rows = append(rows, texts(position, e.At, cmp.Or(e.Actor, "-"), e.Type, e.Project, details))
+			rows = append(rows, texts(position, e.At, cmp.Or(e.Actor, "-"), e.Type, e.Project, string(details)))
 			return nil
 		})
 		if err != nil || a.JSON {
@@ -49,26 +61,4 @@ func (c Audit) Run(a *cli.App) error {
 		}
 		return a.PrintTable("No acts.", []string{"POSITION", "TIME", "WHO", "ACT", "PROJECT", "DETAILS"}, rows)
 	})
-}
-
-// detailsOf is an event's data; of a key its name, where it has one, its id and what
-// it may do, and not its hash.
-func detailsOf(data jsontext.Value, names map[string]*string) (string, error) {
-	var key struct {
-		Name   *string  `json:"name,omitzero"`
-		ID     string   `json:"key_id"`
-		Scopes []string `json:"scopes,omitempty"`
-	}
-	if err := json.Unmarshal(data, &key); err != nil {
-		return "", err
-	}
-	if key.ID == "" {
-		return string(data), nil
-	}
-	if key.Name == nil {
-		key.Name = names[key.ID]
-	}
-	names[key.ID] = key.Name
-	details, err := json.Marshal(key)
-	return string(details), err
 }

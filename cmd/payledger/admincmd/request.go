@@ -199,17 +199,27 @@ func printed[T any](a *cli.App, raw jsontext.Value, text func(T) error) error {
 	return text(v)
 }
 
-// table prints a list, with --json each row as it is, or else in columns. headings are
-// separated by ", ".
-func table[T any](a *cli.App, c command, line, none, headings string, columns func(T) []any) error {
+// list prints a list, with --json each row as it is, or else all of them as text.
+func list[T any](a *cli.App, c command, line string, text func([]T) error) error {
 	return asking(a, c, line, func(m *cli.Client, r request) error {
-		var rows [][]string
+		var all []T
 		err := each(a, m, r, func(v T) error {
-			rows = append(rows, texts(columns(v)...))
+			all = append(all, v)
 			return nil
 		})
 		if err != nil || a.JSON {
 			return err
+		}
+		return text(all)
+	})
+}
+
+// table is list in columns. headings are separated by ", ".
+func table[T any](a *cli.App, c command, line, none, headings string, columns func(T) []any) error {
+	return list(a, c, line, func(all []T) error {
+		rows := make([][]string, len(all))
+		for i, v := range all {
+			rows[i] = texts(columns(v)...)
 		}
 		return a.PrintTable(none, strings.Split(headings, ", "), rows)
 	})

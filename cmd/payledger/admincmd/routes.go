@@ -70,17 +70,7 @@ func (c RoutesList) Run(a *cli.App) error { return listRoutes(a, c, "GET /admin/
 func (c RoutesReload) Run(a *cli.App) error { return listRoutes(a, c, "POST /admin/routes/reload") }
 
 func listRoutes(a *cli.App, c command, line string) error {
-	return asking(a, c, line, func(m *cli.Client, r request) error {
-		var all []wire.Route
-		err := each(a, m, r, func(route wire.Route) error {
-			all = append(all, route)
-			return nil
-		})
-		if err != nil || a.JSON {
-			return err
-		}
-		return PrintRoutes(a, all)
-	})
+	return list(a, c, line, func(all []wire.Route) error { return PrintRoutes(a, all) })
 }
 
 // PrintRoutes prints a row for each rule, and one for a route without any.

@@ -42,18 +42,7 @@ func (c Status) Run(a *cli.App) error {
 	if err := m.Call(a.Ctx, http.MethodGet, "/admin/status", nil, &answer.Status); err != nil {
 		return err
 	}
-	if a.JSON {
-		err = a.PrintJSON(answer)
-	} else {
-		err = a.PrintRows(statusRows(answer.Status))
-	}
-	if err == nil && !answer.Ready {
-		err = cli.Errorf(cli.ExitFailed, "the server on %s records nothing", c.Data)
-	}
-	return err
-}
-
-func statusRows(s wire.Status) [][2]string {
+	s := answer.Status
 	state := "records payments"
 	switch {
 	case !s.Ready:
@@ -65,32 +54,36 @@ func statusRows(s wire.Status) [][2]string {
 	for _, t := range s.Trouble {
 		rows = append(rows, [2]string{"Trouble", t})
 	}
+	limits := "" // of projects that have none of their own
+	for _, l := range s.Limits {
+		limits += fmt.Sprintf(", %s %d", l.Name, l.Value)
+	}
 	rows = append(
 		rows,
 		[2]string{"Version", fmt.Sprintf("%s (revision %s)", s.Version, s.Revision)},
 		[2]string{"Running", "since " + s.StartedAt.String()},
 		[2]string{"Address", s.BaseURL},
 		[2]string{"Log", "position " + strconv.FormatUint(s.Position, 10)},
-		[2]string{"Limits", limitsLine(s.Limits)},
+		[2]string{"Limits", strings.TrimPrefix(limits, ", ") + "; a project may have its own"},
 		[2]string{"Routes", cli.Count(s.RoutingRules, "rule")},
 	)
 	for _, c := range s.Connectors {
 		rows = append(rows, [2]string{"Connector", connectorLine(c)})
 	}
-	return append(
+	rows = append(
 		rows,
 		[2]string{"Webhooks", fmt.Sprintf("%s in line, %d undelivered", cli.Count(s.NotificationsPending, "notification"), s.NotificationsUndelivered)},
 		[2]string{"Disk", fmt.Sprintf("%d MiB free, %d MiB needed", s.DiskFreeBytes>>20, s.DiskFreeMinBytes>>20)},
 	)
-}
-
-// limitsLine is what projects have that have no limits of their own.
-func limitsLine(all []wire.Limit) string {
-	parts := make([]string, len(all))
-	for i, l := range all {
-		parts[i] = fmt.Sprintf("%s %d", l.Name, l.Value)
+	if a.JSON {
+		err = a.PrintJSON(answer)
+	} else {
+		err = a.PrintRows(rows)
 	}
-	return strings.Join(parts, ", ") + "; a project may have its own"
+	if err == nil && !s.Ready {
+		err = cli.Errorf(cli.ExitFailed, "the server on %s records nothing", c.Data)
+	}
+	return err
 }
 
 // connectorLine is what a route's connector does.
