@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -133,17 +132,12 @@ func (c backupCmd) copyLog(a *cli.App, begin func(eventstore.Position, int64) (i
 		return err
 	})
 	switch {
-	case live:
-		return copyFromServer(a.Ctx, cli.ClientOf(d.DialSocket), begin)
 	case err != nil:
 		return err
+	case !live:
+		return errors.Join(store.Backup(a.Ctx, begin), store.Close())
 	}
-	return errors.Join(store.Backup(a.Ctx, begin), store.Close())
-}
-
-// copyFromServer copies the log of a running server.
-func copyFromServer(ctx context.Context, m *cli.Client, begin func(eventstore.Position, int64) (io.Writer, error)) error {
-	resp, err := m.Send(ctx, http.MethodGet, "/admin/backup", nil)
+	resp, err := cli.ClientOf(d.DialSocket).Send(a.Ctx, http.MethodGet, "/admin/backup", nil)
 	if err != nil {
 		return err
 	}

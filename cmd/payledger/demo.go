@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -94,17 +93,6 @@ func (c demoCmd) Run(a *cli.App, flags *kong.Context) (err error) {
 		_, err = io.WriteString(a.Stdout, greeting(at, key, kept, hook))
 		return err
 	})
-}
-
-// setUp makes or renews the demo's project, key and endpoint.
-func (c demoCmd) setUp(a *cli.App, d datadir.Dir) (demoKey, demoHook, error) {
-	ctx, cancel := context.WithTimeout(a.Ctx, datadir.AdminWait)
-	defer cancel()
-	key, hook, err := setUpDemo(ctx, d, c.WebhookURL)
-	if err != nil {
-		err = fmt.Errorf("setting up the demo project: %w", err)
-	}
-	return key, hook, err
 }
 
 // greeting is what the demo prints for people. Its export lines set the

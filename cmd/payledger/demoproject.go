@@ -50,9 +50,16 @@ type demoHook struct {
 	Secret     string `json:"webhook_secret,omitzero"`
 }
 
-// setUpDemo makes or renews the demo's project and its key, and the endpoint if there is a
+// setUp makes or renews the demo's project and its key, and the endpoint if there is a
 // URL, on the directory of a running server.
-func setUpDemo(ctx context.Context, d datadir.Dir, webhook string) (demoKey, demoHook, error) {
+func (c demoCmd) setUp(a *cli.App, d datadir.Dir) (key demoKey, hook demoHook, err error) {
+	ctx, cancel := context.WithTimeout(a.Ctx, datadir.AdminWait)
+	defer cancel()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("setting up the demo project: %w", err)
+		}
+	}()
 	m := cli.ClientOf(d.DialSocket)
 	var last demoState
 	content, err := os.ReadFile(d.Demo())
@@ -60,19 +67,17 @@ func setUpDemo(ctx context.Context, d datadir.Dir, webhook string) (demoKey, dem
 		err = json.Unmarshal(content, &last)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return demoKey{}, demoHook{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.Demo(), err)
+		return key, hook, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.Demo(), err)
 	}
-	key, err := issueDemoKey(ctx, m, last)
-	if err != nil {
-		return key, demoHook{}, err
+	if key, err = issueDemoKey(ctx, m, last); err != nil {
+		return key, hook, err
 	}
 	now := demoState{key.ProjectID, key.KeyID, ""}
 	if key.ProjectID == last.ProjectID {
 		now.EndpointID = last.EndpointID
 	}
-	var hook demoHook
-	if webhook != "" {
-		if hook, err = demoEndpoint(ctx, m, now, webhook); err != nil {
+	if c.WebhookURL != "" {
+		if hook, err = demoEndpoint(ctx, m, now, c.WebhookURL); err != nil {
 			return key, hook, err
 		}
 		now.EndpointID = hook.EndpointID

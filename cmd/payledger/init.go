@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
@@ -34,23 +32,19 @@ func (c initCmd) Run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	return a.Print(map[string]string{"data": c.Data, "verifier_key": s.VerifierKey()}, "%s is ready.\nKeep copies of %s and %s with your backups.\n"+
-		"Give this verifier key to whoever checks the log: %s\n%s",
-		c.Data, d.MasterKey(), d.LogKey(), s.VerifierKey(), nextSteps(c.Data))
-}
+	// A server needs a route, or every payment fails.
+	return a.Print(map[string]string{"data": c.Data, "verifier_key": s.VerifierKey()}, `%[1]s is ready.
+Keep copies of %[2]s and %[3]s with your backups.
+Give this verifier key to whoever checks the log: %[4]s
 
-// nextSteps are commands that can be pasted. A server needs a route, or every
-// payment fails.
-func nextSteps(dir string) string {
-	return fmt.Sprintf(`
 Next, to try it out with a simulated provider:
-  payledger serve --data %[1]s --sandbox
+  payledger serve --data %[5]s --sandbox
 
 Or for real money, with the channel it comes through, here named acme:
   echo '[{"route":"acme","currency":"RUB"}]' > routes.json
-  payledger serve --data %[1]s --routes routes.json
+  payledger serve --data %[5]s --routes routes.json
 
 Then, in another terminal:
-  payledger project create 'My shop' --data %[1]s
-`, shellWord(dir))
+  payledger project create 'My shop' --data %[5]s
+`, c.Data, d.MasterKey(), d.LogKey(), s.VerifierKey(), shellWord(c.Data))
 }

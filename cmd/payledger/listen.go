@@ -51,7 +51,8 @@ with --webhook-allow-private. Notifications go to stdout, what was refused to st
 
 // Validate refuses flags with which nothing could be verified.
 func (c listenCmd) Validate() error {
-	return c.options().Validate()
+	_, err := receive.New(c.options())
+	return err
 }
 
 func (c listenCmd) options() receive.Options {

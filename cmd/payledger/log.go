@@ -62,11 +62,7 @@ func (c logKeyCmd) Run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]string{"origin": s.Origin(), "verifier_key": s.VerifierKey()})
-	}
-	_, err = fmt.Fprintln(a.Stdout, s.VerifierKey())
-	return err
+	return a.Print(map[string]string{"origin": s.Origin(), "verifier_key": s.VerifierKey()}, "%s\n", s.VerifierKey())
 }
 
 // logCheckpointCmd prints the newest checkpoint.
@@ -153,11 +149,7 @@ func (c logWitnessKeyCmd) Run(a *cli.App) error {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]string{"name": c.Name, "witness_key": w.VerifierKey()})
-	}
-	_, err = fmt.Fprintln(a.Stdout, w.VerifierKey())
-	return err
+	return a.Print(map[string]string{"name": c.Name, "witness_key": w.VerifierKey()}, "%s\n", w.VerifierKey())
 }
 
 // logCosignCmd vouches for a checkpoint.
@@ -207,9 +199,5 @@ func (c logCosignCmd) Run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]string{"checkpoint": string(cosigned)})
-	}
-	_, err = a.Stdout.Write(cosigned)
-	return err
+	return a.Print(map[string]string{"checkpoint": string(cosigned)}, "%s", cosigned)
 }

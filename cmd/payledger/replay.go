@@ -109,21 +109,14 @@ func (c replayCmd) request() (q httpadmin.ReplayRequest, err error) {
 }
 
 func printState(a *cli.App, l httpadmin.Line, columns ...string) error {
+	line := []byte(strings.Join(columns, "  "))
 	if a.JSON {
-		return printRaw(a, l)
+		var err error // a merchant's payload stays byte for byte as it was sent
+		if line, err = json.Marshal(l, json.Deterministic(true), jsontext.PreserveRawStrings(true)); err != nil {
+			return err
+		}
 	}
-	_, err := fmt.Fprintln(a.Stdout, strings.Join(columns, "  "))
-	return err
-}
-
-// printRaw prints one line of JSON and keeps the bytes of a merchant's payload
-// as they were sent.
-func printRaw(a *cli.App, v any) error {
-	b, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.Stdout, "%s\n", b)
+	_, err := a.Stdout.Write(append(line, '\n'))
 	return err
 }
 

@@ -62,10 +62,14 @@ func (c verifyCmd) check(a *cli.App) (*audit.Report, error) {
 	// Collecting garbage less often saves a fifth of the CPU time.
 	defer process.RoomyHeap()() //nolint:errcheck // it answers none
 	if b, err := export.OpenBundle(path); err != nil || b != nil {
+		var given datadir.TrustAnchors
+		if err == nil {
+			given, err = c.given()
+		}
 		if err != nil {
 			return nil, err
 		}
-		return c.bundle(a, b)
+		return b.Verify(a.Ctx, given, cli.Progress(a.Stderr, "Checking the log"))
 	}
 	e, err := service.OpenEvidence(a.Ctx, path)
 	if err != nil {
@@ -134,15 +138,6 @@ func (c verifyCmd) request(d datadir.Dir) (q httpadmin.VerifyRequest, err error)
 		return q, cli.Errorf(cli.ExitUsage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
 	}
 	return q, nil
-}
-
-// bundle verifies an exported bundle.
-func (c verifyCmd) bundle(a *cli.App, b *export.Bundle) (*audit.Report, error) {
-	given, err := c.given()
-	if err != nil {
-		return nil, err
-	}
-	return b.Verify(a.Ctx, given, cli.Progress(a.Stderr, "Checking the log"))
 }
 
 // printReport prints a report and answers the error behind its exit code.

@@ -33,7 +33,7 @@ func (a *API) Add(ctx context.Context, c merchant.Caller, req Request) (made wir
 	if err != nil {
 		return made, err
 	}
-	made = a.shownWith(domain.EndpointHealth{}, e)
+	made = a.shown(domain.EndpointHealth{}, e)
 	made.Secret = secret
 	return made, nil
 }
@@ -63,7 +63,7 @@ func (a *API) Endpoints(ctx context.Context, c merchant.Caller, values url.Value
 	}
 	rows := make([]wire.Endpoint, len(all))
 	for i, e := range all {
-		rows[i] = a.shownWith(health[i], e)
+		rows[i] = a.shown(health[i], e)
 	}
 	return edge.PageOf(l, rows, last), nil
 }
@@ -74,7 +74,8 @@ func (a *API) Endpoint(ctx context.Context, c merchant.Caller, id string) (wire.
 	if err != nil {
 		return wire.Endpoint{}, err
 	}
-	return a.shown(ctx, e)
+	health, err := a.cfg.Webhooks.Health(ctx, e.ID)
+	return a.shown(health, e), err
 }
 
 // Change changes what the request names. Needs webhooks:write.
@@ -124,7 +125,7 @@ func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, ov
 	if err != nil {
 		return v, err
 	}
-	v = a.shownWith(health, e)
+	v = a.shown(health, e)
 	v.Secret, err = a.cfg.Webhooks.Secret(e.ID, e.Secret)
 	return v, err
 }

@@ -76,19 +76,11 @@ func (a *API) change(ctx context.Context, c *merchant.Caller, id string, event d
 	if err != nil {
 		health = domain.EndpointHealth{}
 	}
-	return a.shownWith(health, e), nil
+	return a.shown(health, e), nil
 }
 
 // shown is an endpoint as its merchant sees it.
-func (a *API) shown(ctx context.Context, e projects.Endpoint) (wire.Endpoint, error) {
-	health, err := a.cfg.Webhooks.Health(ctx, e.ID)
-	if err != nil {
-		return wire.Endpoint{}, err
-	}
-	return a.shownWith(health, e), nil
-}
-
-func (a *API) shownWith(health domain.EndpointHealth, e projects.Endpoint) wire.Endpoint {
+func (a *API) shown(health domain.EndpointHealth, e projects.Endpoint) wire.Endpoint {
 	v := wire.Endpoint{
 		ID: e.ID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, Status: "enabled", CreatedAt: e.CreatedAt, Health: health,
 	}

@@ -54,16 +54,6 @@ func (a *App) PrintJSON(v any) error {
 	return err
 }
 
-// PrintLines prints a list: a line of JSON for each row, and so nothing for none.
-func PrintLines[T any](a *App, rows []T) error {
-	for _, row := range rows {
-		if err := a.PrintJSON(row); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Print prints one line of JSON, or the text without --json.
 func (a *App) Print(v any, text string, args ...any) error {
 	if a.JSON {

@@ -19,7 +19,7 @@ func Progress(w io.Writer, what string) func(done, total eventstore.Position) {
 
 func counting[N ~uint64 | ~int64](w io.Writer, what, unit string) func(done, total N) {
 	if !IsTerminal(w) {
-		return eachInterval(func(done, total N) {
+		return EachInterval(func(done, total N) {
 			fmt.Fprintf(w, "payledger: %s: %d of %d %s\n", what, done, total, unit)
 		})
 	}
@@ -40,11 +40,7 @@ func counting[N ~uint64 | ~int64](w io.Writer, what, unit string) func(done, tot
 }
 
 // EachInterval calls say every five seconds of work.
-func EachInterval(say func(done, total eventstore.Position)) func(done, total eventstore.Position) {
-	return eachInterval(say)
-}
-
-func eachInterval[N any](say func(done, total N)) func(done, total N) {
+func EachInterval[N any](say func(done, total N)) func(done, total N) {
 	said := time.Now()
 	return func(done, total N) {
 		if now := time.Now(); now.Sub(said) >= 5*time.Second {
@@ -75,21 +71,10 @@ func (b *bytesWriter) Write(p []byte) (int, error) {
 // CopyProgress writes to w and shows how much of size bytes is copied, as a number of
 // the log's events.
 func CopyProgress(w io.Writer, stderr io.Writer, last eventstore.Position, size int64) io.Writer {
-	return &progressWriter{w: w, last: last, size: max(size, 1), show: Progress(stderr, "Copying the log")}
-}
-
-type progressWriter struct {
-	w          io.Writer
-	done, size int64
-	last       eventstore.Position
-	show       func(done, total eventstore.Position)
-}
-
-func (p *progressWriter) Write(b []byte) (int, error) {
-	n, err := p.w.Write(b)
-	p.done += int64(n)
-	p.show(eventstore.Position(float64(p.last)*float64(p.done)/float64(p.size)), p.last)
-	return n, err
+	show := Progress(stderr, "Copying the log")
+	return &bytesWriter{w: w, size: max(size, 1), show: func(done, size int64) {
+		show(eventstore.Position(float64(last)*float64(done)/float64(size)), last)
+	}}
 }
 
 // IsTerminal reports whether w is a terminal.

@@ -1,7 +1,6 @@
 package manual
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,9 +28,13 @@ To install all: payledger man --output /usr/local/share/man/man1`
 func (c Man) Run(a *cli.App, k *kong.Kong) error {
 	version := k.Model.Vars()["release"]
 	if c.Output == "" {
-		n, err := find(k.Model.Node, c.Command)
-		if err != nil {
-			return err
+		n := k.Model.Node
+		for _, w := range c.Command {
+			i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == w && !c.Hidden })
+			if i < 0 {
+				return cli.Errorf(cli.ExitUsage, "there is no command %q", strings.Join(c.Command, " "))
+			}
+			n = n.Children[i]
 		}
 		text := pageOf(n, version)
 		return a.Print(map[string]string{"name": name(n) + ".1", "page": text}, "%s", text)
@@ -50,22 +53,7 @@ func (c Man) Run(a *cli.App, k *kong.Kong) error {
 		}
 		written = append(written, file)
 	}
-	if a.JSON {
-		return a.PrintJSON(written)
-	}
-	_, err := fmt.Fprintf(a.Stdout, "%s in %s.\n", cli.Count(len(written), "page"), c.Output)
-	return err
-}
-
-func find(n *kong.Node, path []string) (*kong.Node, error) {
-	for _, w := range path {
-		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == w && !c.Hidden })
-		if i < 0 {
-			return nil, cli.Errorf(cli.ExitUsage, "there is no command %q", strings.Join(path, " "))
-		}
-		n = n.Children[i]
-	}
-	return n, nil
+	return a.Print(written, "%s in %s.\n", cli.Count(len(written), "page"), c.Output)
 }
 
 // withPages are the commands that have a page, the program first.

@@ -45,10 +45,15 @@ func (p *page) paragraphs(s string) {
 	}
 }
 
-// row writes a name in bold with what it means.
-func (p *page) row(name, meaning string) {
-	fmt.Fprintf(p, ".TP\n.B %s\n", escaped(name))
-	p.text(meaning + "\n")
+// list writes a section of names, each in a macro of roff, and of what they mean.
+func (p *page) list(section string, rows [][2]string) {
+	if len(rows) > 0 {
+		p.section(section)
+	}
+	for _, r := range rows {
+		fmt.Fprintf(p, ".TP\n%s\n", r[0])
+		p.text(r[1] + "\n")
+	}
 }
 
 // name is that of a command's page: payledger-key-create.
@@ -73,9 +78,23 @@ func pageOf(n *kong.Node, version string) string {
 		p.section("DESCRIPTION")
 		p.paragraphs(detail)
 	}
-	p.values("ARGUMENTS", n.Positional)
-	p.commands(n)
-	p.flags(n)
+	var arguments, commands, options [][2]string
+	for _, v := range n.Positional {
+		arguments = append(arguments, [2]string{".B " + escaped(v.Summary()), v.Help})
+	}
+	for _, c := range n.Children {
+		if !c.Hidden {
+			commands = append(commands, [2]string{".BR " + escaped(name(c)) + " (1)", c.Help})
+		}
+	}
+	for _, f := range n.Flags { // the program's own are those that every command takes
+		if !f.Hidden {
+			options = append(options, [2]string{".B " + escaped(f.String()), f.Help})
+		}
+	}
+	p.list("ARGUMENTS", arguments)
+	p.list("COMMANDS", commands)
+	p.list("OPTIONS", options)
 	if root {
 		p.section("ENVIRONMENT")
 		p.paragraphs("Each flag can be set by PAYLEDGER_ and its name in capitals, with _ in place of -: " +
@@ -87,45 +106,4 @@ func pageOf(n *kong.Node, version string) string {
 		fmt.Fprintf(p, ".BR %s (1)\n", escaped(name(up)))
 	}
 	return p.String()
-}
-
-func (p *page) values(section string, all []*kong.Value) {
-	if len(all) == 0 {
-		return
-	}
-	p.section(section)
-	for _, v := range all {
-		p.row(v.Summary(), v.Help)
-	}
-}
-
-func (p *page) commands(n *kong.Node) {
-	begun := false
-	for _, c := range n.Children {
-		if c.Hidden {
-			continue
-		}
-		if !begun {
-			p.section("COMMANDS")
-		}
-		begun = true
-		fmt.Fprintf(p, ".TP\n.BR %s (1)\n", escaped(name(c)))
-		p.text(c.Help + "\n")
-	}
-}
-
-// flags writes those of the command; the page of the program has the ones that
-// every command takes.
-func (p *page) flags(n *kong.Node) {
-	begun := false
-	for _, f := range n.Flags {
-		if f.Hidden {
-			continue
-		}
-		if !begun {
-			p.section("OPTIONS")
-		}
-		begun = true
-		p.row(f.String(), f.Help)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -16,12 +15,11 @@ import (
 // second. The next record says how many lines were dropped. Quoted parts of a line
 // are data from outside, such as the body of a webhook receiver's answer, and
 // are left out too. Go's runtime writes fatal errors and unrecovered
-// panics to stderr by itself. Safe for concurrent use.
+// panics to stderr by itself.
 type libraryLog struct {
 	log zerolog.Logger
 	now func() time.Time
 
-	mu     sync.Mutex
 	second int64
 	lines  int
 	missed int
@@ -48,40 +46,28 @@ func TakeLibraryLogs(to zerolog.Logger) (stop func() error) {
 	}
 }
 
-// Write implements io.Writer: package log calls it once for each line.
+// Write implements io.Writer: package log calls it once for each line, for one at a time.
 func (l *libraryLog) Write(line []byte) (int, error) {
-	missed, ok := l.take()
-	if !ok {
+	if now := l.now().Unix(); now != l.second {
+		l.second, l.lines = now, 0
+	}
+	if l.lines == maxLibraryLines {
+		l.missed++
 		return len(line), nil
 	}
+	l.lines++
 	text := withoutQuoted(strings.TrimRight(string(line[:min(len(line), maxLibraryText)]), "\n"))
 	level := zerolog.WarnLevel
 	if strings.Contains(text, "panic") {
 		level = zerolog.ErrorLevel
 	}
 	record := l.log.WithLevel(level).Str("from", "library")
-	if missed > 0 {
-		record.Int("lines_left_out", missed)
+	if l.missed > 0 {
+		record.Int("lines_left_out", l.missed)
+		l.missed = 0
 	}
 	record.Msg(text)
 	return len(line), nil
-}
-
-// take counts one line of this second; ok is false if there were too many.
-// missed is how many were dropped before it.
-func (l *libraryLog) take() (missed int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := l.now().Unix(); now != l.second {
-		l.second, l.lines = now, 0
-	}
-	if l.lines == maxLibraryLines {
-		l.missed++
-		return 0, false
-	}
-	l.lines++
-	missed, l.missed = l.missed, 0
-	return missed, true
 }
 
 // withoutQuoted replaces quoted parts, as %q writes them, by "…".

@@ -53,32 +53,23 @@ type Options struct {
 	Stdout, Stderr io.Writer // of notifications, and of what was refused
 }
 
-// Validate refuses what could verify nothing or anything.
-func (o Options) Validate() error {
-	if o.FailFirst < 0 {
-		return fmt.Errorf("--fail-first %d: want 0 or more", o.FailFirst)
-	}
-	if _, err := forwardTarget(o.ForwardTo); err != nil {
-		return err
-	}
-	_, err := verifiers(o.Secrets)
-	return err
-}
-
-// New makes a receiver, or says which option is wrong.
+// New makes a receiver, or says which option is wrong: without a secret it could verify nothing.
 func New(o Options) (*Receiver, error) {
-	all, err := verifiers(o.Secrets)
+	if o.FailFirst < 0 {
+		return nil, fmt.Errorf("--fail-first %d: want 0 or more", o.FailFirst)
+	}
+	forward, err := forwardTarget(o.ForwardTo)
 	if err != nil {
 		return nil, err
 	}
-	forward, err := forwardTarget(o.ForwardTo)
+	all, err := verifiers(o.Secrets)
 	if err != nil {
 		return nil, err
 	}
 	return &Receiver{
 		o: o, verifiers: all, forward: forward,
 		client: &http.Transport{DisableCompression: true, ResponseHeaderTimeout: forwardTime, IdleConnTimeout: 4 * time.Second},
-		seen:   newLastSeen(), tries: newTries(), failed: make(chan error, 1),
+		seen:   newLastSeen(), tries: &tries{count: newRecent[int]()}, failed: make(chan error, 1),
 	}, nil
 }
 
@@ -120,7 +111,12 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.refuse(w, req, status, "the body cannot be read: "+err.Error())
 		return
 	}
-	if err := r.verify(body, req.Header); err != nil {
+	for _, v := range r.verifiers { // one of the secrets fits
+		if err = v.Verify(body, req.Header); err == nil {
+			break
+		}
+	}
+	if err != nil {
 		r.refuse(w, req, http.StatusUnauthorized, whyRefused(err))
 		return
 	}
@@ -199,17 +195,6 @@ func (r *Receiver) pass(w http.ResponseWriter, req *http.Request, body []byte, n
 	again := req.WithContext(ctx)
 	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	proxy.ServeHTTP(w, again)
-}
-
-// verify succeeds if one of the secrets fits.
-func (r *Receiver) verify(body []byte, h http.Header) error {
-	var err error
-	for _, v := range r.verifiers {
-		if err = v.Verify(body, h); err == nil {
-			return nil
-		}
-	}
-	return err
 }
 
 func whyRefused(err error) string {

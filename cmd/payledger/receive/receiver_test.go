@@ -37,9 +37,6 @@ func listen(t *testing.T, c Options) *inbox {
 	if c.Secrets == nil {
 		c.Secrets = []string{testSecret}
 	}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
 	l := &inbox{stdout: &safeOutput{}, stderr: &safeOutput{}}
 	c.JSON, c.Stdout, c.Stderr = true, l.stdout, l.stderr
 	r, err := New(c)
@@ -373,7 +370,7 @@ func TestReceiverPrintsForPeople(t *testing.T) {
 func TestListenRefusesSecretsThatProtectNothing(t *testing.T) {
 	t.Parallel()
 	for _, secret := range []string{"", "whsec_", "whsec_QUJD", strings.TrimPrefix(testSecret, "whsec_"), testSecret[:len(testSecret)-3] + "§§="} {
-		if err := (Options{Secrets: []string{testSecret, secret}}).Validate(); err == nil || !strings.Contains(err.Error(), "--secret, number 2") {
+		if _, err := New(Options{Secrets: []string{testSecret, secret}}); err == nil || !strings.Contains(err.Error(), "--secret, number 2") {
 			t.Errorf("%q: %v", secret, err)
 		}
 	}

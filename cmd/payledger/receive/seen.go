@@ -3,6 +3,7 @@ package receive
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,8 +86,6 @@ type tries struct {
 	count *recent[int]
 }
 
-func newTries() *tries { return &tries{count: newRecent[int]()} }
-
 // next answers which attempt this is, from 1.
 func (t *tries) next(event string) int {
 	t.mu.Lock()
@@ -145,22 +144,11 @@ func (n notification) line() string {
 	if n.Note != "" {
 		end += ", " + n.Note
 	}
-	var b strings.Builder
-	for _, c := range append(columns, end) {
-		if c != "" {
-			b.WriteString(printable(c))
-			b.WriteString("  ")
-		}
-	}
-	return strings.TrimSuffix(b.String(), "  ")
-}
-
-// printable replaces control characters, which could change a terminal's state.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
+	columns = slices.DeleteFunc(append(columns, end), func(c string) bool { return c == "" })
+	return strings.Map(func(r rune) rune { // a control character could change a terminal's state
 		if strconv.IsPrint(r) {
 			return r
 		}
 		return '\uFFFD'
-	}, s)
+	}, strings.Join(columns, "  "))
 }
