@@ -147,7 +147,7 @@ func TestInterruptedExport(t *testing.T) {
 		return !strings.Contains(string(s.do(t, 200, "GET", "/v1/payments?status=created", "").Body), `"id"`)
 	})
 	for _, format := range []string{"jsonl", "csv", "hledger", "bundle"} {
-		whole := filepath.Join(dir, format)
+		whole := filepath.Join(dir, format+".tar") // the name that a bundle has to have
 		cmd := exec.CommandContext(t.Context(), "payledger", "export", "--format", format, "-o", whole, "--data", data)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -165,7 +165,7 @@ func TestInterruptedExport(t *testing.T) {
 			}
 		}
 		done(t, "export", "--format", format, "-o", whole, "--data", data)
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != format {
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != filepath.Base(whole) {
 			t.Errorf("%s: left %v, %v", format, left, err)
 		}
 		if format == "jsonl" && readFile(t, whole) != done(t, "events", "tail", "--json", "--data", data) {

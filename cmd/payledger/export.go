@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
@@ -14,7 +15,7 @@ import (
 type exportCmd struct {
 	admincmd.Directory
 	Format  string              `help:"What to write: jsonl, csv, hledger or bundle." enum:"jsonl,csv,hledger,bundle" default:"jsonl"`
-	Output  string              `help:"File to write; of a bundle, the directory or a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
+	Output  string              `help:"File to write; a bundle is a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
 	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
 	After   eventstore.Position `help:"Start behind this position." placeholder:"POSITION"`
 }
@@ -27,8 +28,8 @@ runs or not.
   jsonl    a line {"position":N,"event":…} for each event, with exactly the stored bytes
   csv      a row for each posting (RFC 4180), with debit and credit, for spreadsheets
   hledger  a journal for hledger, a transaction for each event that moves money
-  bundle   what an auditor needs: events.jsonl, journal.hledger, the signed checkpoint,
-           verifier.key and manifest.json with the SHA-256 of each file
+  bundle   what an auditor needs, in a tar file: events.jsonl, journal.hledger, the signed
+           checkpoint, verifier.key and manifest.json with the SHA-256 of each file
 
 A file or bundle gets its name when all of it is written: an export that is interrupted
 leaves none. What came later is exported with --after and the position that was printed.
@@ -39,8 +40,8 @@ With --json a last line on standard output says what was written to --output.`
 // Validate refuses flags that do not go together.
 func (c exportCmd) Validate() error {
 	switch {
-	case c.Format == "bundle" && c.toStdout():
-		return errors.New("--format bundle needs --output: the directory, or a file named *.tar")
+	case c.Format == "bundle" && !strings.HasSuffix(c.Output, ".tar"):
+		return errors.New("--format bundle needs --output, a file named *.tar")
 	case c.Format == "bundle" && (c.Project != "" || c.After > 0):
 		return errors.New("--format bundle holds the whole log, as the checkpoint does: leave --project and --after out")
 	}

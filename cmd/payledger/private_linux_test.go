@@ -74,7 +74,7 @@ exec strace -D -f -qq --seccomp-bpf -o /dev/null -e trace=fchmodat -e inject=fch
 		{"log", "checkpoint"},
 		{"backup", filepath.Join(dir, "copy"), "--with-keys"},
 		{"export", "--format", "jsonl", "--output", filepath.Join(dir, "events")},
-		{"export", "--format", "bundle", "--output", filepath.Join(dir, "books")},
+		{"export", "--format", "bundle", "--output", filepath.Join(dir, "books.tar")},
 	} {
 		cmd := exec.Command("sh", append([]string{"-c", `umask 000; exec payledger "$@" --data "$0"`, dir}, args...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -45,10 +45,7 @@ func (b *Bundle) Verify(ctx context.Context, given datadir.TrustAnchors, progres
 	}
 	var report *audit.Report
 	written := newJournalSum()
-	err = b.Each(func(name string, _ int64, r io.Reader) error {
-		if name != EventsFile {
-			return nil
-		}
+	err = b.Events(func(r io.Reader) error {
 		report, err = audit.Check(ctx, written.passing(audit.Lines(r)), o)
 		return err
 	})

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"payledger/cmd/payledger/cli"
@@ -17,20 +16,17 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// WriteBundle writes what an auditor needs: the events that a fresh checkpoint
-// covers, no more and no fewer, the journal of them, the checkpoint and the
-// key it is signed with. output is a directory, or a file named *.tar.
+// WriteBundle writes what an auditor needs into a tar file: the events that a fresh
+// checkpoint covers, no more and no fewer, the journal of them, the checkpoint and
+// the key it is signed with.
 func WriteBundle(ctx context.Context, m *cli.Client, d datadir.Dir, output string, stderr io.Writer) (done Done, err error) {
 	signed, point, key, err := freshCheckpoint(ctx, m, d)
 	if err != nil {
 		return done, err
 	}
 	return done, whenWhole(output, func(unfinished string) error {
-		dir, isTar := unfinished, strings.HasSuffix(output, ".tar")
-		if isTar {
-			dir += ".parts"
-		}
-		if done, err = writeParts(ctx, m, dir, signed, point, key, stderr); err != nil || !isTar {
+		dir := unfinished + ".parts"
+		if done, err = writeParts(ctx, m, dir, signed, point, key, stderr); err != nil {
 			return err
 		}
 		return packBundle(unfinished, dir)

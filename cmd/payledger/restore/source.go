@@ -118,12 +118,7 @@ func (x exported) wrong(r *audit.Report) string {
 // events calls fn with the lines.
 func (x exported) events(fn func(io.Reader) error) error {
 	if x.bundle != nil {
-		return x.bundle.Each(func(name string, _ int64, r io.Reader) error {
-			if name != export.EventsFile {
-				return nil
-			}
-			return fn(r)
-		})
+		return x.bundle.Events(fn)
 	}
 	f, err := os.Open(x.File)
 	if err != nil {

@@ -52,8 +52,6 @@ func (s *salvaging) openOne(ctx context.Context, name string) error {
 	}
 	d := datadir.Dir(name)
 	switch {
-	case datadir.Exists(filepath.Join(name, export.EventsFile)):
-		return s.openBundle(ctx, &export.Bundle{Path: name})
 	case datadir.Exists(filepath.Join(name, jetStreamDir)):
 		return s.openNATS(ctx, name)
 	case !slices.ContainsFunc(d.Files(), datadir.Exists):
@@ -167,17 +165,15 @@ func (s *salvaging) openLines(ctx context.Context, name, file string, kind salva
 }
 
 // openBundle reads a bundle without checking its manifest: the checkpoint proves
-// the events. A damaged archive is read as lines.
+// the events. The lines of the whole file are read, so that an archive may be cut.
 func (s *salvaging) openBundle(ctx context.Context, b *export.Bundle) error {
-	p, err := b.Readable()
-	if err != nil {
-		return err
+	if in, err := b.Survey(); err == nil {
+		if point := in.Small[export.CheckpointFile]; point != nil {
+			s.points = append(s.points, signedPoint{name: b.CheckpointName(), signed: point})
+		}
+		if key := in.Small[export.KeyFile]; key != nil {
+			s.brought = append(s.brought, string(key))
+		}
 	}
-	if p.Checkpoint != nil {
-		s.points = append(s.points, signedPoint{name: b.CheckpointName(), signed: p.Checkpoint})
-	}
-	if p.Key != nil {
-		s.brought = append(s.brought, string(p.Key))
-	}
-	return s.openLines(ctx, b.Path, p.File, salvage.KindExport, p.From, p.Size)
+	return s.openLines(ctx, b.Path, b.Path, salvage.KindExport, 0, -1)
 }
