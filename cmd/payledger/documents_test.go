@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"payledger/cmd/doctest"
+	"payledger/cmd/payledger/datadir"
+	"payledger/eventstore"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -76,8 +78,12 @@ func TestRunbook(t *testing.T) {
 			Want:   []string{"integrity     ok", "completeness  ok"},
 		},
 		doctest.Section{
-			Heading: "Repair a damaged file", Start: stoppedPaidDemo,
-			Want: []string{"integrity     ok", "completeness  ok"},
+			Heading: "Repair a damaged file", Start: damagedPaidDemo,
+			Before: `cp "$MONDAY" monday.db`,
+			Want: []string{
+				"up to position 4", "monday.db: 2 events", "EVENTS: 4 events", "ledger.db: 2 events", "integrity     ok", "completeness  ok",
+				"up to position 4", "ledger.db: 4 events", "EVENTS: 4 events", "integrity     ok", "completeness  ok",
+			},
 		},
 		doctest.Section{Heading: "Signals and money", Start: startPaidDemo},
 	)
@@ -164,6 +170,25 @@ func stoppedPaidDemo(t *testing.T) []string {
 		t.Fatalf("the demo ended with %d", code)
 	}
 	return s.environment()
+}
+
+// damagedPaidDemo is stoppedPaidDemo with a backup from before the payment, and two
+// events of the log damaged.
+func damagedPaidDemo(t *testing.T) []string {
+	t.Helper()
+	s := start(t, "demo", "--data", filepath.Join(t.TempDir(), "d"))
+	monday := filepath.Join(t.TempDir(), "monday.db")
+	if out, code := payledger(t, "backup", monday, "--data", s.Data); code != 0 {
+		t.Fatal(out)
+	}
+	s.paid(t)
+	if code := s.stop(); code != 0 {
+		t.Fatalf("the demo ended with %d", code)
+	}
+	if err := spoil(datadir.Dir(s.Data).Ledger(), func(at eventstore.Position) bool { return at == 1 || at == 3 }); err != nil {
+		t.Fatal(err)
+	}
+	return append(s.environment(), "MONDAY="+monday)
 }
 
 func (s *server) environment() []string {

@@ -181,14 +181,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net", "os"},
 		},
 		{
-			folder:  "eventstore/salvage",
-			why:     "it gets the content of the copies; opening them, and deciding what becomes of the result, is its caller's",
-			ours:    []string{"domain", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/translog"},
-			modules: []string{"golang.org/x/mod/sumdb/tlog"},
-			keepOut: []string{"encoding/json", "net", "os"},
-			noClock: true,
-		},
-		{
 			folder:  "eventstore/storetest",
 			why:     "every store passes it, so it knows none",
 			ours:    []string{"domain", "eventstore"},
@@ -768,22 +760,12 @@ func rooms() []room {
 		},
 		{
 			folder: "cmd/payledger/restore",
-			why:    "it works where no server can start, so it needs nothing that a server runs",
+			why:    "it works where no server of payledger's can start; a NATS server alone runs, on a copy of JetStream's files, to read EVENTS",
 			ours: []string{
 				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/export", "domain", "domain/installation", "eventstore", "eventstore/audit",
-				"eventstore/bolt", "eventstore/boltfile", "eventstore/translog",
+				"eventstore/bolt", "eventstore/boltfile", "eventstore/translog", "notifier/bus", "notifier/bus/embedded",
 			},
-			modules: []string{"golang.org/x/mod/sumdb/tlog"},
-			keepOut: []string{"encoding/json", "net"},
-		},
-		{
-			folder: "cmd/payledger/salvage",
-			why:    "it opens what is left of a log, JetStream's copy among it; what is taken of it is decided elsewhere",
-			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/export", "domain", "eventstore", "eventstore/audit", "eventstore/bolt",
-				"eventstore/salvage", "eventstore/translog", "notifier/bus", "notifier/bus/embedded",
-			},
-			modules: []string{zerolog, "golang.org/x/sys/unix"},
+			modules: []string{zerolog, "golang.org/x/mod/sumdb/tlog", "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{

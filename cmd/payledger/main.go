@@ -64,8 +64,7 @@ type commandLine struct {
 	Verify   verifyCmd         `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
 	Replay   replayCmd         `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
 	Backup   backupCmd         `cmd:"" help:"Copy the event log to a file, also while a server runs."`
-	Restore  restoreCmd        `cmd:"" help:"Put a backup, a bundle or an export in the place of a directory's event log."`
-	Salvage  salvageCmd        `cmd:"" help:"Make a new log from the readable parts of a damaged one and its copies."`
+	Restore  restoreCmd        `cmd:"" help:"Put a backup, an export, or what several of them and EVENTS have, in the place of a directory's event log."`
 	Version  versionCmd        `cmd:"" help:"Print the version."`
 
 	Connector connectorCmd `cmd:"" help:"Write an adapter to a payment provider: what it has to offer, and a check of it."`

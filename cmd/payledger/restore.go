@@ -1,23 +1,31 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+
+	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/restore"
+	"payledger/eventstore"
 )
 
-// restoreCmd puts a backup, or what was exported, in the place of a directory's
-// event log.
+// restoreCmd puts a backup, what was exported, or what several sources have
+// together, in the place of a directory's event log.
 type restoreCmd struct {
 	admincmd.Directory
-	File        string   `arg:"" help:"Backup, bundle or export in JSON Lines to restore."`
-	Keys        string   `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
-	Force       bool     `help:"Restore although the directory's log has events that FILE lacks, or is another log, or no checkpoint proves FILE. Replaced files are kept under another name."`
-	Checkpoint  []string `help:"Signed checkpoint that proves an export; may be given more than once. Those of a bundle and of the directory need not be named." placeholder:"FILE"`
-	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory, or of the bundle." placeholder:"KEY|FILE" sep:"none"`
+	File string   `arg:"" help:"Backup, bundle or export in JSON Lines to restore; or, as for --then, EVENTS."`
+	Then []string `help:"What has the events that FILE lacks: an export or bundle, a ledger.db or backup (damaged or not), a directory of JetStream, or EVENTS, the directory's own or that of --nats-url; may be given more than once." placeholder:"EVENTS|FILE" sep:"none"`
+	cli.NATSURLFlags
+	Until       eventstore.Position `help:"Restore the events up to here only. Readable ones behind it are kept in a file." placeholder:"POSITION"`
+	Keys        string              `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
+	Force       bool                `help:"Restore although the directory's log has events that FILE lacks, or is another log, or no checkpoint proves FILE. Replaced files are kept under another name."`
+	Checkpoint  []string            `help:"Signed checkpoint that proves an export; may be given more than once. Those of a bundle and of the directory need not be named." placeholder:"FILE"`
+	VerifierKey []string            `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory, or of the bundle." placeholder:"KEY|FILE" sep:"none"`
 }
 
 // Help is shown by --help.
@@ -35,35 +43,66 @@ the directory or one given with --checkpoint. A log in an older format is taken 
   old-payledger export --format bundle --output LOG.tar --data DIR
   payledger restore LOG.tar --data DIR --force
 
+When ledger.db is damaged or lost, --then completes a backup with what came after it, position
+by position, from whatever has it: EVENTS, which is a copy of the log, exports and bundles, the
+damaged file itself. That is read byte by byte, each record judged by its own checksum.
+
+  payledger restore monday.db --then EVENTS --then DIR/ledger.db --data DIR
+  payledger restore DIR/ledger.db --then EVENTS --data DIR       without a backup
+  payledger restore monday.db --then tuesday.jsonl --data DIR    "export --after" will do
+  payledger restore EVENTS --data DIR                            where nothing else is left
+
+Where two sources differ, nothing is taken before one of them is left out; sources are opened
+for reading only. The newest checkpoint has to prove the result, or the record's own checksum
+what is behind it; a line of an export there needs --force. What no source has is named:
+positions, and the payments of which later events are there. --until takes the events before
+it, and keeps the others as an export, ledger.db.replaced-TIME.rest.jsonl.
+
 Refused is whatever would lose an event: the directory's log has more events than FILE, or
 other ones. With --force it is moved aside, never deleted. No server may run on the
 directory. Projections and the embedded JetStream need no care: the next start compares them
-with the log and makes them anew where they differ. Where no copy is whole, see
-"payledger salvage --help".
+with the log and makes them anew where they differ. So give EVENTS before that.
 
 The record of webhook deliveries (lanes.db) is in no backup. It stays if FILE only adds
 events to the directory's log; otherwise it is moved aside too, and each endpoint is sent the
-newest event of every payment once. Receivers ignore it if they have seen its sequence.`
+newest event of every payment once. Receivers ignore it if they have seen its sequence.
+
+Exit codes: 3 events are missing, damaged or altered, or a file cannot be read; 4 a file is in
+use; 5 an event would be lost, or nothing proves it. Then nothing was changed.`
 }
 
 // Run restores the file.
 func (c restoreCmd) Run(a *cli.App) error {
+	defer process.RoomyHeap()() //nolint:errcheck // it answers none
 	actor, err := a.Actor()
+	if err != nil {
+		return err
+	}
+	external, err := c.External(zerolog.New(a.Stderr))
 	if err != nil {
 		return err
 	}
 	done, err := restore.Run(a.Ctx, restore.Options{
 		Actor: actor,
-		Data:  datadir.Dir(c.Data), File: c.File, Keys: c.Keys, Force: c.Force,
+		Data:  datadir.Dir(c.Data), File: c.File, Then: c.Then, NATS: external, Until: c.Until, Keys: c.Keys, Force: c.Force,
 		Checkpoints: c.Checkpoint, VerifierKeys: c.VerifierKey, Stderr: a.Stderr,
 	})
 	if err != nil {
+		if a.JSON && len(done.Findings) > 0 {
+			return errors.Join(err, a.PrintJSON(done))
+		}
 		return err
 	}
 	if a.JSON {
 		return a.PrintJSON(done)
 	}
 	fmt.Fprintf(a.Stdout, "Restored  %s\nLog       %s\nPosition  %d\nEvents    %d\n", done.Data, done.Log, done.Position, done.Events)
+	if len(done.Sources) > 0 {
+		fmt.Fprintf(a.Stdout, "Proved    up to position %d\n", done.Proved)
+	}
+	for _, s := range done.Sources {
+		fmt.Fprintf(a.Stdout, "Source    %s: %s\n", s.Name, cli.Count(s.Events, "event"))
+	}
 	for _, name := range done.Kept {
 		fmt.Fprintf(a.Stdout, "Kept      %s\n", name)
 	}

@@ -193,6 +193,9 @@ func writeReport(w io.Writer, r *audit.Report) error {
 	if more := r.Found - len(r.Findings); more > 0 {
 		fmt.Fprintf(&out, "              and %d more\n", more)
 	}
+	for _, l := range r.Lacking {
+		fmt.Fprintf(&out, "lacking       %s\n", l)
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -203,9 +203,11 @@ func (c *checker) take(i *item) {
 func (c *checker) add(r *eventstore.Stored, k Kind, format string, args ...any) {
 	c.report.Add(Finding{
 		Kind: k, Position: r.Position, Detail: fmt.Sprintf(format, args...),
-		Stream: r.Stream.Project + "/" + r.Stream.Kind + "/" + r.Stream.ID,
+		Stream: nameOf(r.Stream),
 	})
 }
+
+func nameOf(s eventstore.Stream) string { return s.Project + "/" + s.Kind + "/" + s.ID }
 
 // finish compares the end of the log with the checkpoints and writes the
 // verdicts.

@@ -130,7 +130,25 @@ type Report struct {
 	FirstBad    eventstore.Position `json:"first_bad"`
 	Found       int                 `json:"found"`    // number of findings
 	Findings    []Finding           `json:"findings"` // the first ones
+	Lacking     []Lack              `json:"lacking,omitempty"` // the first streams with events after missing ones
 	Checkpoints []CheckpointResult  `json:"checkpoints"`
+}
+
+// Lack is a range of a stream's events that are missing, although a later one is
+// there.
+type Lack struct {
+	Stream  string              `json:"stream"`
+	From    uint64              `json:"from_sequence"`
+	Through uint64              `json:"through_sequence"`
+	Before  eventstore.Position `json:"before"` // position of the next event of the stream
+}
+
+// String is the lack as one line of text.
+func (l Lack) String() string {
+	if l.From == l.Through {
+		return fmt.Sprintf("%s lacks its event %d, before position %d", l.Stream, l.From, l.Before)
+	}
+	return fmt.Sprintf("%s lacks its events %d to %d, before position %d", l.Stream, l.From, l.Through, l.Before)
 }
 
 // OK reports whether no check failed.
@@ -138,7 +156,8 @@ func (r *Report) OK() bool {
 	return r.Integrity.Outcome != Failed && r.Completeness.Outcome != Failed && r.Projections.Outcome != Failed
 }
 
-// maxFindings bounds Report.Findings; further findings are only counted.
+// maxFindings bounds Report.Findings, of which further ones are only counted, and
+// Report.Lacking.
 const maxFindings = 100
 
 // Add adds a finding.

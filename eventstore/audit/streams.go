@@ -182,6 +182,9 @@ func (c *checker) link(r *eventstore.Stored, h *head) (known bool) {
 	case good:
 	case r.Sequence > h.sequence+1 && c.explained(prev, *h):
 		h.blind = true
+		if lacking := &c.report.Lacking; len(*lacking) < maxFindings {
+			*lacking = append(*lacking, Lack{nameOf(r.Stream), h.sequence + 1, r.Sequence - 1, r.Position})
+		}
 	default:
 		h.blind = true
 		c.add(r, BrokenStream, "it has sequence %d and follows position %d; the stream's last event was position %d, sequence %d",

@@ -57,7 +57,7 @@ func (e *OpenError) Unwrap() error { return e.Err }
 func damaged(path, detail string) error {
 	return &OpenError{
 		Path: path, Err: ErrDamaged, Detail: detail,
-		Advice: "nothing was changed; keep a copy of the file, then make a new log of it and its copies with payledger salvage, or restore the newest backup",
+		Advice: "nothing was changed; keep a copy of the file, then restore the newest backup with what came after it, see \"payledger restore --help\"",
 	}
 }
 

@@ -154,7 +154,7 @@ const sweepAtOnce = 512
 // sweepOn compares the next events, and at the end of a pass returns the first
 // one that EVENTS lacks. It returns none if in the pass an event differed or could
 // not be compared: JetStream has checksums of its own, so the log may be damaged
-// and EVENTS the only good copy, which payledger salvage needs.
+// and EVENTS the only good copy, which payledger restore --then takes.
 func (r *Relay) sweepOn(ctx context.Context, stream jetstream.Stream) []mismatch {
 	w, last := &r.swept, r.Position()
 	if w.upTo == 0 {

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -66,7 +65,7 @@ func (b *Bundle) each(fn func(h *tar.Header, r io.Reader) error) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s cannot be read: %w", b.Path, err)
+			return b.unreadable(err)
 		case h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeXGlobalHeader:
 			continue
 		}
@@ -75,6 +74,10 @@ func (b *Bundle) each(fn func(h *tar.Header, r io.Reader) error) error {
 			return err
 		}
 	}
+}
+
+func (b *Bundle) unreadable(err error) error {
+	return cli.Errorf(cli.ExitDirectory, "%s cannot be read: %w", b.Path, err)
 }
 
 // Events calls fn with the lines of the events.
@@ -130,7 +133,7 @@ func (b *Bundle) Survey() (Contents, error) {
 			r = io.TeeReader(r, &keep)
 		}
 		if _, err := io.Copy(sum, r); err != nil {
-			return err
+			return b.unreadable(err)
 		}
 		c.sums[name], c.Small[name] = hex.EncodeToString(sum.Sum(nil)), keep.Bytes()
 		return nil

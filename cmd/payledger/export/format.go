@@ -42,8 +42,13 @@ const jsonlStart, jsonlMiddle, jsonlEnd = `{"position":`, `,"event":`, "}"
 func (jsonlFormat) header() string { return "" }
 
 func (jsonlFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
-	dst = strconv.AppendUint(append(dst, jsonlStart...), uint64(r.Position), 10)
-	return append(append(append(dst, jsonlMiddle...), r.Body...), jsonlEnd+"\n"...), nil
+	return AppendLine(dst, r.Position, r.Body), nil
+}
+
+// AppendLine appends an event as a line of an export in JSON Lines.
+func AppendLine(dst []byte, at eventstore.Position, body []byte) []byte {
+	dst = strconv.AppendUint(append(dst, jsonlStart...), uint64(at), 10)
+	return append(append(append(dst, jsonlMiddle...), body...), jsonlEnd+"\n"...)
 }
 
 // IsJSONLines reports whether a file begins like an export in JSON Lines.

@@ -106,12 +106,14 @@ func (c *treeComparison) next(r eventstore.Stored) error {
 	return nil
 }
 
-func (c *treeComparison) losses() []string {
+// losses describes what differs. own: that the directory's log cannot be read to the
+// end is no loss, because all of it that can be read is taken.
+func (c *treeComparison) losses(own bool) []string {
 	var all []string
 	if c.parted != 0 {
 		all = append(all, fmt.Sprintf("its log has other events from position %d on", c.parted))
 	}
-	if c.broken != nil {
+	if c.broken != nil && !own {
 		all = append(all, "its log cannot be read to the end, so it is unknown what the backup lacks: "+c.broken.Error())
 	}
 	if c.forged {
@@ -139,9 +141,16 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 		return err
 	}
 	if err := r.Data.WriteRestored(datadir.RestoredNote{Actor: r.Actor, Act: installation.LogRestored{
-		RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.file), Position: uint64(r.last), Forced: r.lost,
+		RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.File), Position: uint64(r.last), Forced: r.lost,
 	}}); err != nil {
 		return err
+	}
+	if c := r.collected; c != nil && c.rest != "" {
+		rest := r.Data.Ledger() + r.stamp + ".rest.jsonl"
+		if err := datadir.MoveInto(c.rest, rest, false); err != nil {
+			return err
+		}
+		r.aside = append(r.aside, rest)
 	}
 	_, err := os.Lstat(r.Data.Ledger())
 	replace := err == nil

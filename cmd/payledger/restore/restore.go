@@ -1,5 +1,6 @@
-// Package restore replaces the log of a data directory by a backup, a bundle or an
-// export. It reads and verifies everything before it replaces anything.
+// Package restore replaces the log of a data directory by a backup, a bundle, an
+// export, or what several of them, EVENTS and a damaged ledger.db have together. It
+// reads and verifies everything before it replaces anything.
 package restore
 
 import (
@@ -17,8 +18,10 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/audit"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
+	"payledger/notifier/bus"
 )
 
 // restoring is the state of a running restore.
@@ -39,27 +42,42 @@ type restoring struct {
 // Options say what to restore, and into which directory.
 type Options struct {
 	Data         datadir.Dir
-	Actor        string   // who restores, for the log
-	File         string   // a backup, a bundle or an export in JSON Lines
-	Keys         string   // a file of keys; "": the one beside File, if it exists
-	Force        bool     // replace a log with data that File lacks
-	Checkpoints  []string // files of checkpoints that prove an export
-	VerifierKeys []string // their keys, or files that hold them
+	Actor        string              // who restores, for the log
+	File         string              // a backup, a bundle, an export in JSON Lines or what Then names
+	Then         []string            // what completes File: the same, damaged ledger.db files, Events or directories of JetStream
+	NATS         bus.External        // whose EVENTS Events means; none: the directory's own
+	Until        eventstore.Position // the last event to restore; 0: all
+	Keys         string              // a file of keys; "": the one beside File, if it exists
+	Force        bool                // replace a log with data that File lacks
+	Checkpoints  []string            // files of checkpoints that prove an export
+	VerifierKeys []string            // their keys, or files that hold them
 	Stderr       io.Writer
 }
 
-// Report is the result of a restore.
+// Report is the result of a restore. If it was refused because of Findings, nothing
+// was restored.
 type Report struct {
 	Data     datadir.Dir         `json:"data"`
 	Log      domain.ID           `json:"log"`
 	Position eventstore.Position `json:"position"`
 	Events   eventstore.Position `json:"events"`
-	Kept     []string            `json:"kept,omitempty"` // second names of what was replaced
+	Proved   eventstore.Position `json:"proved,omitzero"` // a checkpoint proves the events up to here
+	Sources  []Source            `json:"sources,omitempty"`
+	Findings []audit.Finding     `json:"findings,omitempty"`
+	Lacking  []audit.Lack        `json:"lacking,omitempty"`
+	Kept     []string            `json:"kept,omitempty"` // second names of what was replaced, and what was left out
 }
 
-// Run replaces the directory's log by a file, after it has verified all of the
-// file.
-func Run(ctx context.Context, o Options) (_ Report, err error) {
+// Source says what was found in one of several sources.
+type Source struct {
+	Name    string `json:"name"`
+	Events  int    `json:"events"`
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// Run replaces the directory's log by what the sources have, after it has verified
+// all of it.
+func Run(ctx context.Context, o Options) (report Report, err error) {
 	r := &restoring{
 		Options: o,
 		release: func() error { return nil },
@@ -67,24 +85,38 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 	}
 	pack, err := o.readKeys()
 	if err != nil {
-		return Report{}, err
+		return report, err
 	}
-	if r.source, err = o.open(ctx, pack); err != nil {
-		return Report{}, err
+	defer func() { err = errors.Join(err, r.release()) }()
+	if err := r.hold(); err != nil {
+		return report, err
 	}
-	defer func() { err = errors.Join(err, r.close(), r.release()) }()
-	if err := r.run(ctx, pack); err != nil {
-		return Report{}, err
+	r.source, err = o.open(ctx, pack)
+	if r.close != nil {
+		defer func() { err = errors.Join(err, r.close()) }()
 	}
-	return Report{r.Data, r.log, r.last, r.last, r.aside}, nil
+	if err == nil {
+		err = r.run(ctx, pack)
+	}
+	return r.report(), err
+}
+
+func (r *restoring) report() Report {
+	out := Report{Data: r.Data, Log: r.log, Position: r.last, Events: r.last, Kept: r.aside}
+	if c := r.collected; c != nil {
+		out.Proved, out.Findings, out.Lacking = c.proved, c.findings, c.lacking
+		for _, p := range c.parts {
+			if len(c.parts) > 1 {
+				out.Sources = append(out.Sources, Source{p.name, p.events, p.trouble})
+			}
+		}
+	}
+	return out
 }
 
 func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
 	keys, err := r.Data.PlanKeys(pack)
 	if err != nil {
-		return err
-	}
-	if err := r.hold(); err != nil {
 		return err
 	}
 	if err := r.mayLose(r.losses(ctx)); err != nil {
@@ -155,8 +187,8 @@ func (r *restoring) mayServe(keys datadir.KeyPlan) error {
 // hold locks the directory, and opens its log if it is readable.
 func (r *restoring) hold() error {
 	path := r.Data.Ledger()
-	if datadir.SameFile(path, r.file) {
-		return cli.Errorf(cli.ExitUsage, "%s is the directory's own log: name a backup", r.file)
+	if datadir.SameFile(path, r.File) && len(r.Then) == 0 && r.Until == 0 {
+		return cli.Errorf(cli.ExitUsage, "%s is the directory's own log: name a backup, or with --then what completes it", r.File)
 	}
 	if r.Data.Clustered() {
 		return cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster: \"payledger cluster rebuild\" takes the log of another node; "+
@@ -212,12 +244,12 @@ func (r *restoring) losses(ctx context.Context) []string {
 		switch {
 		case err != nil:
 			all = append(all, err.Error())
-		case r.old.LogID() != r.log:
+		case r.old.LogID() != r.log && !r.takesOwn():
 			all = append(all, fmt.Sprintf("its log is another one: %s, the backup is of %s", r.old.LogID(), r.log))
 		case last > r.last:
 			all = append(all, fmt.Sprintf("its log has %d events, the backup %d: the last %d would be gone", last, r.last, last-r.last))
 		}
-	} else if _, err := os.Lstat(r.Data.Ledger()); err == nil {
+	} else if _, err := os.Lstat(r.Data.Ledger()); err == nil && !r.takesOwn() {
 		all = append(all, "its log cannot be read, so it is unknown what the backup lacks")
 	}
 	return append(all, r.expected.losses(r.log, r.last)...)
@@ -235,30 +267,33 @@ func (r *restoring) mayLose(losses []string) error {
 		}
 		return nil
 	}
-	return cli.Errorf(cli.ExitRefused, "%s was left as it is: %s. With --force it is moved aside and the backup takes its place; \"payledger salvage\" first makes one log of all that both have",
-		r.Data, strings.Join(losses, "; "))
+	return cli.Errorf(cli.ExitRefused, "%s was left as it is: %s. With --force it is moved aside and the backup takes its place; --then %s adds all of it that can be read",
+		r.Data, strings.Join(losses, "; "), r.Data.Ledger())
 }
+
+// takesOwn reports whether all that is readable of the directory's own log is taken.
+func (r *restoring) takesOwn() bool { return r.collected != nil && r.collected.own }
 
 // copy copies the log into the directory under a temporary name and verifies the
 // copy, which is the file that put renames.
 func (r *restoring) copy(ctx context.Context, to string) error {
 	if err := r.write(ctx, to); err != nil {
-		return refuseFile(r.file, err)
+		return refuseFile(r.File, err)
 	}
 	comparison := r.compare(ctx)
 	p, err := datadir.VerifyFile(ctx, to, cli.Progress(r.Stderr, "Checking the copy"), comparison.next)
 	comparison.stop()
 	if err != nil {
-		return refuseFile(r.file, err)
+		return refuseFile(r.File, err)
 	}
 	if p.Last != r.last || p.Log != r.log {
-		return fmt.Errorf("%s changed while it was copied: try again", r.file)
+		return fmt.Errorf("%s changed while it was copied: try again", r.File)
 	}
 	if err := bolt.Detach(to); err != nil {
 		return err
 	}
 	r.forged = comparison.forged
-	return r.mayLose(comparison.losses())
+	return r.mayLose(comparison.losses(r.takesOwn()))
 }
 
 // refuseFile explains why a backup cannot be restored.
@@ -282,9 +317,9 @@ func refuseFile(name string, err error) error {
 	case errors.Is(err, bolt.ErrLocked):
 		return cli.Errorf(cli.ExitInUse, "%s is in use by a running payledger: copy its log with \"payledger backup\"", name)
 	case errors.Is(err, bolt.ErrDamaged):
-		return cli.Errorf(cli.ExitDirectory, "%s is damaged%s: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, detail)
+		return cli.Errorf(cli.ExitDirectory, "%s is damaged%s: take another backup, or complete it from what --then names; nothing was changed", name, detail)
 	case errors.As(err, &corrupt):
-		return cli.Errorf(cli.ExitDirectory, "%s: %w: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, corrupt)
+		return cli.Errorf(cli.ExitDirectory, "%s: %w: take another backup, or complete it from what --then names; nothing was changed", name, corrupt)
 	}
 	return fmt.Errorf("reading %s: %w", name, err)
 }

@@ -202,9 +202,9 @@ func logTrouble(log zerolog.Logger) func(error) {
 		e := log.Error().Err(err)
 		switch {
 		case errors.As(err, new(*eventstore.SuspendedError)):
-			e.Msg("the event log is damaged: nothing more is recorded, reading goes on; stop the server, keep a copy of the directory and see \"payledger salvage\"")
+			e.Msg("the event log is damaged: nothing more is recorded, reading goes on; stop the server, keep a copy of the directory and see \"payledger restore --help\"")
 		case errors.As(err, new(*eventstore.CorruptError)):
-			e.Msg("an event in the log is damaged: what reads it fails, everything else goes on; see \"payledger verify\" and \"payledger salvage\"")
+			e.Msg("an event in the log is damaged: what reads it fails, everything else goes on; see \"payledger verify\" and \"payledger restore --help\"")
 		default:
 			e.Msg("the event log is in danger")
 		}

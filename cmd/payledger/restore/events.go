@@ -1,0 +1,158 @@
+package restore
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/export"
+	"payledger/eventstore"
+	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
+)
+
+// Events names the stream EVENTS as a source: that of Options.NATS, else the one in
+// the directory.
+const Events = bus.EventsStream
+
+// jetStreamDir is where the embedded server keeps its streams.
+const jetStreamDir = "jetstream"
+
+func isJetStream(name string) bool { return datadir.Exists(filepath.Join(name, jetStreamDir)) }
+
+func (c *collected) addEvents(ctx context.Context) error {
+	if c.NATS.URL == "" {
+		return c.addJetStream(ctx, c.Data.NATS())
+	}
+	conn, err := bus.Connect(c.NATS, zerolog.Nop())
+	if err != nil {
+		return cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
+	}
+	defer conn.Close()
+	return c.copyEvents(ctx, Events+" of --nats-url", conn)
+}
+
+// addJetStream reads EVENTS from the files of a server that does not run. A server
+// runs on a copy of them, so that they do not change.
+func (c *collected) addJetStream(ctx context.Context, name string) error {
+	work, err := c.scratch()
+	if err != nil {
+		return err
+	}
+	dir := work.File(fmt.Sprintf("nats-%d", len(c.parts)))
+	defer os.RemoveAll(dir) //nolint:errcheck // with all of the scratch directory at the end
+	found, err := copyStream(name, dir)
+	switch {
+	case err != nil:
+		return cli.Errorf(cli.ExitDirectory, "copying %s: %w", name, err)
+	case !found:
+		return cli.Errorf(cli.ExitDirectory, "%s: there is no JetStream stream EVENTS in it", name)
+	}
+	server, err := embedded.Start(embedded.Config{Dir: dir, Log: zerolog.Nop()})
+	if err != nil {
+		return cli.Errorf(cli.ExitDirectory, "starting a NATS server on a copy of %s: %w", name, err)
+	}
+	defer server.Shutdown()
+	conn, err := server.Connect()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return c.copyEvents(ctx, filepath.Join(name, Events), conn)
+}
+
+// copyStream copies the files of the stream EVENTS, of any account, without those
+// of its consumers. A file with a read error is copied up to the error.
+func copyStream(from, to string) (found bool, err error) {
+	streams, err := filepath.Glob(filepath.Join(from, jetStreamDir, "*", "streams", bus.EventsStream))
+	if err != nil {
+		return false, err
+	}
+	for _, dir := range streams {
+		found = true
+		err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			below, err := filepath.Rel(from, name)
+			switch {
+			case err != nil:
+				return err
+			case e.IsDir() && e.Name() == "obs":
+				return fs.SkipDir
+			case e.IsDir():
+				return os.MkdirAll(filepath.Join(to, below), 0o700)
+			case e.Type().IsRegular():
+				return copyReadable(name, filepath.Join(to, below))
+			}
+			return nil
+		})
+		if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+func copyReadable(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // opened only for reading
+	out, err := datadir.CreatePrivate(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if errors.Is(err, unix.EIO) {
+		err = nil
+	}
+	return errors.Join(err, out.Close())
+}
+
+// copyEvents copies EVENTS into a file of exported lines, so that the server can
+// stop. Events that JetStream cannot read are left out, as they are in a damaged
+// ledger.db.
+func (c *collected) copyEvents(ctx context.Context, name string, conn *bus.Conn) error {
+	work, err := c.scratch()
+	if err != nil {
+		return err
+	}
+	f, err := datadir.CreatePrivate(work.File(fmt.Sprintf("events-%d.jsonl", len(c.parts))))
+	if err != nil {
+		return err
+	}
+	c.closers = append(c.closers, f.Close)
+	out := bufio.NewWriterSize(f, 1<<18)
+	var line []byte
+	copied, err := bus.ReadEvents(ctx, conn, cli.Progress(c.Stderr, "Reading "+name), func(at eventstore.Position, body []byte) error {
+		line = export.AppendLine(line[:0], at, body)
+		_, err := out.Write(line)
+		return err
+	})
+	if err != nil {
+		return cli.Errorf(cli.ExitDirectory, "%s: %w", name, err)
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	p := &part{name: name, log: copied.Log, last: copied.Last, records: lines(recorded, func(fn func(io.Reader) error) error {
+		return fn(io.NewSectionReader(f, 0, 1<<62))
+	})}
+	if lacks := uint64(copied.Last) - copied.Events; lacks > 0 {
+		p.trouble = fmt.Sprintf("%d of its %d events cannot be read", lacks, copied.Last)
+	}
+	c.parts = append(c.parts, p)
+	return nil
+}
