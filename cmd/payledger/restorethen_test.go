@@ -280,7 +280,7 @@ func TestRestoreThenAnySources(t *testing.T) {
 	whole := strings.Join(lines, "")
 	random := rand.New(rand.NewPCG(uint64(len(ledger)), 13))
 	outcomes := make(map[string]int)
-	for range rounds(25, 200) {
+	for range rounds(25, 100) {
 		dir, at := t.TempDir(), random.IntN(len(events)-2)+1
 		have := make([]bool, len(events)+1) // by position: some source has it as it was
 		altered := false

@@ -128,8 +128,8 @@ type Report struct {
 
 	// FirstBad is the lowest position of a finding, 0 if no finding has one.
 	FirstBad    eventstore.Position `json:"first_bad"`
-	Found       int                 `json:"found"`    // number of findings
-	Findings    []Finding           `json:"findings"` // the first ones
+	Found       int                 `json:"found"`             // number of findings
+	Findings    []Finding           `json:"findings"`          // the first ones
 	Lacking     []Lack              `json:"lacking,omitempty"` // the first streams with events after missing ones
 	Checkpoints []CheckpointResult  `json:"checkpoints"`
 }

@@ -284,10 +284,8 @@ func (c *collected) mayTrust(r *audit.Report, unproved eventstore.Position) erro
 		}
 	}
 	detail := fmt.Sprintf("no checkpoint proves the last %d of the %d events in %s", r.Last-c.proved, r.Last, c.File)
-	for _, f := range r.Findings {
-		if f.Kind == audit.WrongRoot {
-			detail += fmt.Sprintf(" (%s)", f)
-		}
+	if i := slices.IndexFunc(r.Findings, func(f audit.Finding) bool { return f.Kind == audit.WrongRoot }); i >= 0 {
+		detail += fmt.Sprintf(" (%s)", r.Findings[i])
 	}
 	switch {
 	case c.proved < unproved && !c.Force:

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
@@ -71,54 +69,15 @@ func (c *collected) addJetStream(ctx context.Context, name string) error {
 	return c.copyEvents(ctx, filepath.Join(name, Events), conn)
 }
 
-// copyStream copies the files of the stream EVENTS, of any account, without those
-// of its consumers. A file with a read error is copied up to the error.
+// copyStream copies the files of the stream EVENTS, of any account.
 func copyStream(from, to string) (found bool, err error) {
 	streams, err := filepath.Glob(filepath.Join(from, jetStreamDir, "*", "streams", bus.EventsStream))
-	if err != nil {
-		return false, err
-	}
 	for _, dir := range streams {
 		found = true
-		err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			below, err := filepath.Rel(from, name)
-			switch {
-			case err != nil:
-				return err
-			case e.IsDir() && e.Name() == "obs":
-				return fs.SkipDir
-			case e.IsDir():
-				return os.MkdirAll(filepath.Join(to, below), 0o700)
-			case e.Type().IsRegular():
-				return copyReadable(name, filepath.Join(to, below))
-			}
-			return nil
-		})
-		if err != nil {
-			return found, err
-		}
+		below, relErr := filepath.Rel(from, dir)
+		err = errors.Join(err, relErr, os.CopyFS(filepath.Join(to, below), os.DirFS(dir)))
 	}
-	return found, nil
-}
-
-func copyReadable(from, to string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close() //nolint:errcheck // opened only for reading
-	out, err := datadir.CreatePrivate(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if errors.Is(err, unix.EIO) {
-		err = nil
-	}
-	return errors.Join(err, out.Close())
+	return found, err
 }
 
 // copyEvents copies EVENTS into a file of exported lines, so that the server can
