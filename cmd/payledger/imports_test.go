@@ -497,7 +497,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/edge",
 			why:     "a request in, an answer out: it knows no payment, no log and no view, so that every listener can stand on it",
-			ours:    []string{"domain", "domain/projects", "eventstore/tracing", "httpapi/conns", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore/tracing", "httpapi/conns", "httpapi/strictjson", "httpapi/wire"},
 			modules: []string{attributes, conventions, jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "golang.org/x/text/unicode/norm", "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -514,10 +514,16 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder:  "httpapi/strictjson",
+			why:     "the one reader of JSON that people write, of bodies and of the routes file: what the values mean is not its matter",
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json"},
+		},
+		{
 			folder: "httpapi/merchant",
 			why:    "what merchants can have done: it works while NATS is away, and what it needs of it is an interface it declares",
 			ours: []string{
-				"domain", "domain/projects", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/wire",
+				"domain", "domain/projects", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/strictjson", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -525,7 +531,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/webhooks",
 			why:     "endpoints and deliveries as merchants ask for them: callers are admitted and payments found by merchant, and sending is an interface",
-			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/wire"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
 		},
@@ -540,7 +546,7 @@ func rooms() []room {
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire",
+				"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -581,7 +587,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/account",
 			why:     "the merchant's pages: what they show and change goes through the merchants' operations, so it can do what its key may do and gets at nothing else",
-			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/account/chart", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/account/chart", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
 		},
@@ -772,7 +778,7 @@ func rooms() []room {
 			folder: "cmd/payledger/routesfile",
 			why:    "the routes file with its secrets is read the same by the server and by the command that checks it; the types of connectors are handed to it",
 			ours: []string{
-				"domain", "httpapi/wire", "notifier/connector", "notifier/connector/client",
+				"domain", "httpapi/strictjson", "httpapi/wire", "notifier/connector", "notifier/connector/client",
 			},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "net"},

@@ -9,6 +9,7 @@ import (
 	"payledger/httpapi/calendar"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/strictjson"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -25,111 +26,88 @@ type projectWish struct {
 // are left out stay as they are in present; a key without scopes gets all.
 func projectWishOf(body []byte, present domain.Settings, known ...string) (projectWish, error) {
 	wish := projectWish{settings: present, scopes: projects.AllScopes()}
-	members, err := edge.DecodeObject(body)
-	if err != nil {
-		return wish, err
-	}
-	var fields domain.FieldErrors
-	wrong := func(name string) { fields = append(fields, &domain.FieldError{Field: name, Code: domain.WrongType}) }
-	for _, m := range members {
-		if !slices.Contains(known, m.Name) {
-			fields = append(fields, edge.UnknownMember(m.Name, known...))
-			continue
-		}
-		if m.Value.Kind() == 'n' {
-			continue
-		}
-		ok := true
-		switch m.Name {
-		case "name":
-			wish.name, ok = edge.Text(m.Value)
-			wish.named = true
-		case "scopes":
-			var all []string
-			if all, ok = edge.TextsOf(m.Value); ok {
-				var known bool
-				if wish.scopes, known = merchant.ScopesOf(all); !known {
-					fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.InvalidValue, Allowed: edge.Texts(projects.AllScopes())})
-				}
+	fields := []edge.Field{
+		{Name: "name", Read: edge.Text(func(s string) domain.FieldErrors {
+			wish.name, wish.named = s, true
+			return nil
+		})},
+		{Name: "settings", Read: edge.Object(settingsOf(&wish.settings)...)},
+		{Name: "scopes", Allowed: edge.Texts(projects.AllScopes()), Read: func(v jsontext.Value) domain.FieldErrors {
+			all, ok := strictjson.Texts(v)
+			if !ok {
+				return edge.Fault(domain.WrongType)
 			}
-		case "settings":
-			var more domain.FieldErrors
-			more, ok = settingsOf(m.Value, &wish.settings)
-			fields = append(fields, more...)
-		}
-		if !ok {
-			wrong(m.Name)
-		}
+			if wish.scopes, ok = merchant.ScopesOf(all); !ok {
+				return edge.Fault(domain.InvalidValue)
+			}
+			return nil
+		}},
 	}
-	if len(fields) > 0 {
-		return wish, edge.InOrder(fields)
-	}
-	return wish, nil
+	err := edge.ReadObject(body, slices.DeleteFunc(fields, func(f edge.Field) bool { return !slices.Contains(known, f.Name) })...)
+	return wish, err
 }
 
-// settingsOf reads the members of settings that are there into s. It reports
-// false when v is no object.
-func settingsOf(v jsontext.Value, s *domain.Settings) (domain.FieldErrors, bool) {
-	if v.Kind() != '{' {
-		return nil, false
+// settingsOf reads settings into s, in the order of domain.SettingNames.
+func settingsOf(s *domain.Settings) []edge.Field {
+	fields := []edge.Field{
+		{Name: "currencies", Read: func(v jsontext.Value) domain.FieldErrors {
+			all, ok := strictjson.Texts(v)
+			s.Currencies = nil
+			for _, c := range all {
+				s.Currencies = append(s.Currencies, domain.Currency(c))
+			}
+			return edge.OfType(ok)
+		}},
+		{Name: "max_amount", Read: func(v jsontext.Value) domain.FieldErrors {
+			amount, fault := merchant.AmountOf(v)
+			if fault != nil {
+				return domain.FieldErrors{fault}
+			}
+			s.MaxAmount = amount
+			return nil
+		}},
+		{Name: "lifetime_seconds", Read: func(v jsontext.Value) (faults domain.FieldErrors) {
+			s.LifetimeSeconds, faults = whole(v)
+			return faults
+		}},
+		{Name: "require_idempotency_key", Read: func(v jsontext.Value) domain.FieldErrors {
+			s.RequireIdempotencyKey = v.Kind() == 't'
+			return edge.OfType(v.Kind() == 't' || v.Kind() == 'f')
+		}},
+		{Name: "shop_url", Read: edge.Text(func(url string) domain.FieldErrors {
+			s.ShopURL = url
+			if why := edge.URLFault(url); why != "" {
+				return domain.FieldErrors{{Code: domain.InvalidValue, Why: why}}
+			}
+			return nil
+		})},
+		{Name: "time_zone", Read: edge.Text(func(name string) domain.FieldErrors {
+			s.TimeZone = name
+			if _, err := calendar.Load(name); err != nil {
+				return edge.Fault(domain.InvalidValue)
+			}
+			return nil
+		})},
 	}
-	var fields domain.FieldErrors
-	members, err := edge.MembersOf(v)
-	if err != nil {
-		return nil, false //nolint:nilerr // the whole body was found valid before
+	for _, name := range domain.LimitNames() {
+		fields = append(fields, edge.Field{Name: name, Read: func(v jsontext.Value) (faults domain.FieldErrors) {
+			own := s.OwnLimit(name)
+			if *own = nil; v.Kind() == 'n' {
+				return nil
+			}
+			n, faults := whole(v)
+			*own = &n
+			return faults
+		}})
 	}
-	for _, m := range members {
-		var err error
-		ok := true
-		switch m.Name {
-		case "currencies":
-			var all []string
-			if all, ok = edge.TextsOf(m.Value); ok {
-				s.Currencies = nil
-				for _, c := range all {
-					s.Currencies = append(s.Currencies, domain.Currency(c))
-				}
-			}
-		case "max_amount":
-			amount, err := merchant.AmountOf(m)
-			if err != nil {
-				fields = append(fields, err)
-			} else {
-				s.MaxAmount = amount
-			}
-		case "lifetime_seconds":
-			s.LifetimeSeconds, err = strconv.Atoi(string(m.Value))
-			ok = err == nil
-		case "require_idempotency_key":
-			ok = m.Value.Kind() == 't' || m.Value.Kind() == 'f'
-			s.RequireIdempotencyKey = m.Value.Kind() == 't'
-		case "shop_url":
-			s.ShopURL, ok = edge.Text(m.Value)
-			if why := edge.URLFault(s.ShopURL); ok && why != "" {
-				fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.InvalidValue, Why: why})
-			}
-		case "time_zone":
-			if s.TimeZone, ok = edge.Text(m.Value); ok {
-				if _, err := calendar.Load(s.TimeZone); err != nil {
-					fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.InvalidValue})
-				}
-			}
-		default:
-			own := s.OwnLimit(m.Name)
-			if own == nil {
-				fields = append(fields, edge.UnknownMember(m.Name, domain.SettingNames()...))
-				continue
-			}
-			*own = nil
-			if m.Value.Kind() != 'n' {
-				var n int
-				n, err = strconv.Atoi(string(m.Value))
-				*own, ok = &n, err == nil
-			}
-		}
-		if !ok {
-			fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.WrongType})
-		}
+	for i := range fields {
+		fields[i].Null = true
 	}
-	return fields, true
+	return fields
+}
+
+// whole reads a whole number.
+func whole(v jsontext.Value) (int, domain.FieldErrors) {
+	n, err := strconv.Atoi(string(v))
+	return n, edge.OfType(err == nil)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/httpapi/strictjson"
 )
 
 // MaxUnknown is how many unknown members one answer lists.
@@ -43,54 +44,111 @@ func Alongside(errs, more domain.FieldErrors) domain.FieldErrors {
 	return all
 }
 
-// OneMember reads a body of one member; null counts as absent. allowed are the
-// values to name when there is none or another one; nil: they are not named.
-func OneMember(body []byte, name string, required bool, allowed []string, read func(jsontext.Value) domain.Code) error {
+// Field is a member that an object may have.
+type Field struct {
+	Name     string
+	Required bool
+	Null     bool     // null is a value of it; else null counts as absent
+	Allowed  []string // values to name where it is missing or has another one; nil: they are not named
+
+	// Read takes a valid value and answers what is wrong with it. Faults without a
+	// field are the member's own.
+	Read func(jsontext.Value) domain.FieldErrors
+}
+
+// ReadObject reads a body that is an object of these fields. The error is all that is
+// wrong with it.
+func ReadObject(body []byte, fields ...Field) error {
 	members, err := DecodeObject(body)
 	if err != nil {
 		return err
 	}
-	var fields domain.FieldErrors
-	refuse := func(field string, code domain.Code) {
-		f := &domain.FieldError{Field: field, Code: code}
-		if code == domain.Required || code == domain.InvalidValue {
-			f.Allowed = allowed
-		}
-		fields = append(fields, f)
-	}
-	sent := false
-	for _, m := range members {
-		switch {
-		case m.Name != name:
-			fields = append(fields, UnknownMember(m.Name, name))
-		case m.Value.Kind() != 'n':
-			sent = true
-			if code := read(m.Value); code != "" {
-				refuse(name, code)
-			}
-		}
-	}
-	if required && !sent {
-		refuse(name, domain.Required)
-	}
-	if len(fields) > 0 {
-		return InOrder(fields)
+	if faults := ReadFields(members, fields...); len(faults) > 0 {
+		return InOrder(faults)
 	}
 	return nil
 }
 
-// NoMembers refuses whatever a body says that has nothing to say.
-func NoMembers(body []byte) error {
-	members, err := DecodeObject(body)
-	if err != nil {
-		return err
+// ReadFields has each member read as its field and answers all faults.
+func ReadFields(members []strictjson.Member, fields ...Field) (faults domain.FieldErrors) {
+	sent := func(f *Field, m *strictjson.Member) bool {
+		return m.Name == f.Name && (f.Null || m.Value.Kind() != 'n')
 	}
-	var fields domain.FieldErrors
-	for _, m := range members {
-		fields = append(fields, UnknownMember(m.Name))
+	for i := range members {
+		m := &members[i]
+		at := slices.IndexFunc(fields, func(f Field) bool { return f.Name == m.Name })
+		if at < 0 {
+			var known []string
+			for _, f := range fields {
+				known = append(known, f.Name)
+			}
+			faults = append(faults, UnknownMember(m.Name, known...))
+			continue
+		}
+		if f := &fields[at]; sent(f, m) {
+			for _, fault := range f.Read(m.Value) {
+				faults = append(faults, f.own(fault))
+			}
+		}
 	}
-	if len(fields) > 0 {
-		return InOrder(fields)
+	for i := range fields {
+		f := &fields[i]
+		if f.Required && !slices.ContainsFunc(members, func(m strictjson.Member) bool { return sent(f, &m) }) {
+			faults = append(faults, f.own(&domain.FieldError{Code: domain.Required}))
+		}
 	}
-	return nil
+	return faults
+}
+
+// own makes a fault without a field the field's.
+func (f *Field) own(fault *domain.FieldError) *domain.FieldError {
+	if fault.Field != "" || fault.Code == domain.UnknownField {
+		return fault
+	}
+	fault = fault.InField(f.Name)
+	if fault.Code == domain.Required || fault.Code == domain.InvalidValue {
+		fault.Allowed = f.Allowed
+	}
+	return fault
+}
+
+// Object reads a value as an object of these fields.
+func Object(fields ...Field) func(jsontext.Value) domain.FieldErrors {
+	return func(v jsontext.Value) domain.FieldErrors {
+		members, err := strictjson.Members(v)
+		if err != nil || v.Kind() != '{' {
+			return Fault(domain.WrongType)
+		}
+		return ReadFields(members, fields...)
+	}
+}
+
+// Text reads a value as a string; set answers what is wrong with it.
+func Text(set func(string) domain.FieldErrors) func(jsontext.Value) domain.FieldErrors {
+	return func(v jsontext.Value) domain.FieldErrors {
+		s, ok := strictjson.Text(v)
+		if !ok {
+			return Fault(domain.WrongType)
+		}
+		return set(s)
+	}
+}
+
+// TextTo reads a value as a string.
+func TextTo(to **string) func(jsontext.Value) domain.FieldErrors {
+	return Text(func(s string) domain.FieldErrors {
+		*to = &s
+		return nil
+	})
+}
+
+// Fault is the only fault of a field.
+func Fault(code domain.Code) domain.FieldErrors { return domain.FieldErrors{{Code: code}} }
+
+// OfType is the fault of a value that is of another JSON type.
+func OfType(ok bool) domain.FieldErrors {
+	if ok {
+		return nil
+	}
+	return Fault(domain.WrongType)
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"payledger/domain"
-	"payledger/httpapi/edge"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -40,7 +39,7 @@ func FuzzAmount(f *testing.F) {
 		if err != nil {
 			t.Skip("not UTF-8")
 		}
-		amount, field := AmountOf(edge.Member{Name: "amount", Value: quoted})
+		amount, field := AmountOf(quoted)
 		want := amountModel(token)
 		got := domain.Code("")
 		if field != nil {
@@ -57,7 +56,7 @@ func FuzzAmount(f *testing.F) {
 			t.Fatalf("%q became %s", token, amount)
 		}
 		// A number is read by the same grammar.
-		if number, field := AmountOf(edge.Member{Name: "amount", Value: jsontext.Value(token)}); field != nil || number != amount {
+		if number, field := AmountOf(jsontext.Value(token)); field != nil || number != amount {
 			t.Fatalf("number %s: %v, %v", token, number, field)
 		}
 	})

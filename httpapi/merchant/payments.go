@@ -10,6 +10,7 @@ import (
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/strictjson"
 	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -138,29 +139,23 @@ func readPayment(body []byte) (req PaymentRequest, err error) {
 	if err != nil {
 		return req, err
 	}
-	for _, m := range members {
-		if m.Value.Kind() == 'n' && isPaymentField(m.Name) {
-			continue
-		}
-		ok := true
-		switch m.Name {
-		case "amount":
-			req.Amount, ok = amountToken(m.Value)
-		case "currency":
-			req.Currency, ok = textOf(m.Value)
-		case "description":
-			req.Description, ok = textOf(m.Value)
-		case "payload":
-			if ok = m.Value.Kind() == '{'; ok {
-				req.Payload = edge.Compact(m.Value)
+	req.faults = edge.ReadFields(members,
+		edge.Field{Name: "amount", Read: func(v jsontext.Value) domain.FieldErrors {
+			token, ok := amountToken(v)
+			if ok {
+				req.Amount = &token
 			}
-		default:
-			req.faults = append(req.faults, edge.UnknownMember(m.Name, "amount", "currency", "description", "payload"))
-		}
-		if !ok {
-			req.faults = append(req.faults, &domain.FieldError{Field: m.Name, Code: domain.WrongType})
-		}
-	}
+			return edge.OfType(ok)
+		}},
+		edge.Field{Name: "currency", Read: edge.TextTo(&req.Currency)},
+		edge.Field{Name: "description", Read: edge.TextTo(&req.Description)},
+		edge.Field{Name: "payload", Read: func(v jsontext.Value) domain.FieldErrors {
+			if v.Kind() != '{' {
+				return edge.Fault(domain.WrongType)
+			}
+			req.Payload = strictjson.Compact(v)
+			return nil
+		}})
 	return req, nil
 }
 
@@ -182,9 +177,9 @@ func (r PaymentRequest) command(settings domain.Settings) (domain.CreatePayment,
 	}
 	switch {
 	case r.Amount != nil:
-		amount, err := parseAmount("amount", *r.Amount)
-		if err != nil {
-			faults = append(faults, atMost(err, settings.MaxAmount))
+		amount, fault := parseAmount(*r.Amount)
+		if fault != nil {
+			faults = append(faults, atMost(fault.InField("amount"), settings.MaxAmount))
 		}
 		cmd.Amount = amount
 	case !faults.Has("amount"):
@@ -193,44 +188,28 @@ func (r PaymentRequest) command(settings domain.Settings) (domain.CreatePayment,
 	return cmd, append(faults, cmd.Validate()...)
 }
 
-func isPaymentField(name string) bool {
-	return name == "amount" || name == "currency" || name == "description" || name == "payload"
-}
-
-// textOf is the string that a value is, nil when it is none.
-func textOf(v jsontext.Value) (*string, bool) {
-	s, ok := edge.Text(v)
-	if !ok {
-		return nil, false
-	}
-	return &s, true
-}
-
 // amountToken is an amount as it was sent: a string's text or a number's
 // digits.
-func amountToken(v jsontext.Value) (*string, bool) {
+func amountToken(v jsontext.Value) (string, bool) {
 	if v.Kind() == '0' {
-		s := string(v)
-		return &s, true
+		return string(v), true
 	}
-	return textOf(v)
+	return strictjson.Text(v)
 }
 
 // AmountOf reads an amount from its raw token.
-func AmountOf(m edge.Member) (domain.Amount, *domain.FieldError) {
-	token, ok := amountToken(m.Value)
+func AmountOf(v jsontext.Value) (domain.Amount, *domain.FieldError) {
+	token, ok := amountToken(v)
 	if !ok {
-		return 0, &domain.FieldError{Field: m.Name, Code: domain.WrongType}
+		return 0, &domain.FieldError{Code: domain.WrongType}
 	}
-	return parseAmount(m.Name, *token)
+	return parseAmount(token)
 }
 
-func parseAmount(field, token string) (domain.Amount, *domain.FieldError) {
+func parseAmount(token string) (domain.Amount, *domain.FieldError) {
 	amount, err := domain.ParseAmount(token)
-	if f, ok := errors.AsType[*domain.FieldError](err); ok {
-		return 0, f.InField(field)
-	}
-	return amount, nil
+	fault, _ := errors.AsType[*domain.FieldError](err)
+	return amount, fault
 }
 
 // atMost tells the project's own maximum where an amount is above any.

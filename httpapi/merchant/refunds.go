@@ -79,29 +79,14 @@ func readRefund(body []byte) (req RefundRequest, err error) {
 	if err != nil {
 		return req, err
 	}
-	refuse := func(field string, code domain.Code) {
-		req.faults = append(req.faults, &domain.FieldError{Field: field, Code: code})
-	}
-	sent := false
-	for _, m := range members {
-		switch m.Name {
-		case "payment_id":
-			s, ok := edge.Text(m.Value)
-			switch {
-			case ok:
-				sent, req.PaymentID = true, s
-			case m.Value.Kind() != 'n':
-				sent = true
-				refuse(m.Name, domain.WrongType)
-			}
-		case "amount":
-			refuse(m.Name, domain.RefundAmountNotAccepted)
-		default:
-			req.faults = append(req.faults, edge.UnknownMember(m.Name, "payment_id"))
+	req.faults = edge.ReadFields(members, edge.Field{Name: "payment_id", Required: true, Read: edge.Text(func(s string) domain.FieldErrors {
+		req.PaymentID = s
+		return nil
+	})})
+	for i, f := range req.faults {
+		if f.Field == "amount" {
+			req.faults[i] = &domain.FieldError{Field: f.Field, Code: domain.RefundAmountNotAccepted}
 		}
-	}
-	if !sent {
-		refuse("payment_id", domain.Required)
 	}
 	return req, nil
 }

@@ -13,8 +13,6 @@ import (
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // How long a sandbox request waits: for the payment's route, and for the
@@ -272,15 +270,14 @@ func (a *API) routed(ctx context.Context, p domain.Payment) (domain.Payment, err
 
 // outcomeOf reads a body of the one member outcome.
 func outcomeOf(body []byte, allowed ...domain.Outcome) (outcome domain.Outcome, err error) {
-	err = edge.OneMember(body, "outcome", true, edge.Texts(allowed), func(v jsontext.Value) domain.Code {
-		s, ok := edge.Text(v)
-		if !ok {
-			return domain.WrongType
-		}
-		if outcome = domain.Outcome(s); !slices.Contains(allowed, outcome) {
-			return domain.InvalidValue
-		}
-		return ""
+	err = edge.ReadObject(body, edge.Field{
+		Name: "outcome", Required: true, Allowed: edge.Texts(allowed),
+		Read: edge.Text(func(s string) domain.FieldErrors {
+			if outcome = domain.Outcome(s); !slices.Contains(allowed, outcome) {
+				return edge.Fault(domain.InvalidValue)
+			}
+			return nil
+		}),
 	})
 	return outcome, err
 }

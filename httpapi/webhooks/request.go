@@ -10,6 +10,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/strictjson"
 )
 
 // Request is what an endpoint is to be. What is nil was left out: a new
@@ -27,44 +28,26 @@ func requestOf(x *edge.Exchange) (req Request, err error) {
 	if err != nil {
 		return req, err
 	}
-	for _, m := range members {
-		known := m.Name == "url" || m.Name == "kinds" || m.Name == "description"
-		fault := &domain.FieldError{Field: m.Name, Code: domain.WrongType}
-		ok := true
-		switch {
-		case !known:
-			ok, fault = false, edge.UnknownMember(m.Name, "url", "kinds", "description")
-		case m.Value.Kind() == 'n':
-		case m.Name == "kinds":
-			var all []string
-			if all, ok = edge.TextsOf(m.Value); ok && len(all) == 0 {
-				ok, fault.Code, fault.Allowed = false, domain.InvalidValue, edge.Texts(domain.Kinds())
+	req.faults = edge.ReadFields(members,
+		edge.Field{Name: "url", Read: edge.TextTo(&req.URL)},
+		edge.Field{Name: "kinds", Allowed: edge.Texts(domain.Kinds()), Read: func(v jsontext.Value) domain.FieldErrors {
+			all, ok := strictjson.Texts(v)
+			if ok && len(all) == 0 {
+				return edge.Fault(domain.InvalidValue)
 			}
 			for _, k := range all {
 				req.Kinds = append(req.Kinds, domain.Kind(k))
 			}
-		default:
-			var s string
-			if s, ok = edge.Text(m.Value); !ok {
-				break
-			}
-			if m.Name == "url" {
-				req.URL = &s
-			} else {
-				req.Description = &s
-			}
-		}
-		if !ok {
-			req.faults = append(req.faults, fault)
-		}
-	}
+			return edge.OfType(ok)
+		}},
+		edge.Field{Name: "description", Read: edge.TextTo(&req.Description)})
 	return req, nil
 }
 
 // nothingOf reads a body, where the route takes one, that must be empty.
 func nothingOf(x *edge.Exchange) (none struct{}, err error) {
 	if x.Route.Body {
-		err = edge.NoMembers(x.Body)
+		err = edge.ReadObject(x.Body)
 	}
 	return none, err
 }
@@ -78,32 +61,28 @@ func eventOf(x *edge.Exchange) (string, error) {
 // overlapOf reads how long the previous secret stays valid.
 func overlapOf(x *edge.Exchange) (time.Duration, error) {
 	overlap := projects.DefaultSecretOverlap
-	err := edge.OneMember(x.Body, "overlap_seconds", false, nil, func(v jsontext.Value) domain.Code {
+	err := edge.ReadObject(x.Body, edge.Field{Name: "overlap_seconds", Read: func(v jsontext.Value) domain.FieldErrors {
 		// A whole number is one in any spelling: 60, 60.0, 6e1.
 		n, err := strconv.ParseFloat(string(v), 64)
 		switch {
 		case v.Kind() != '0' || (err == nil && n != math.Trunc(n)):
-			return domain.WrongType
+			return edge.Fault(domain.WrongType)
 		case err != nil || n < 0 || n > projects.MaxSecretOverlap.Seconds():
-			return domain.InvalidValue
+			return edge.Fault(domain.InvalidValue)
 		}
 		overlap = time.Duration(n) * time.Second
-		return ""
-	})
+		return nil
+	}})
 	return overlap, err
 }
 
 // sinceOf reads from when on a merchant misses notifications.
 func sinceOf(x *edge.Exchange) (since domain.Instant, err error) {
-	err = edge.OneMember(x.Body, "since", true, nil, func(v jsontext.Value) domain.Code {
-		s, ok := edge.Text(v)
-		if !ok {
-			return domain.WrongType
-		}
+	err = edge.ReadObject(x.Body, edge.Field{Name: "since", Required: true, Read: edge.Text(func(s string) domain.FieldErrors {
 		if err := since.UnmarshalText([]byte(s)); err != nil || since <= 0 {
-			return domain.InvalidValue
+			return edge.Fault(domain.InvalidValue)
 		}
-		return ""
-	})
+		return nil
+	})})
 	return since, err
 }

@@ -94,7 +94,6 @@ func (r *reading) open(route, name string, at value, settings []byte) {
 func (r *reading) setting(at value, err error) {
 	var joined interface{ Unwrap() []error }
 	var wrong *connector.SettingError
-	var form *json.SemanticError
 	switch {
 	case errors.As(err, &joined):
 		for _, err := range joined.Unwrap() {
@@ -102,15 +101,6 @@ func (r *reading) setting(at value, err error) {
 		}
 	case errors.As(err, &wrong):
 		r.refuse(at.find(wrong.Field), "%s", wrong.Detail)
-	case errors.As(err, &form) && form.JSONPointer != "":
-		for token := range form.JSONPointer.Tokens() {
-			at = at.find(token)
-		}
-		detail := "this value is of the wrong type"
-		if errors.Is(err, json.ErrUnknownName) {
-			detail = "unknown member"
-		}
-		r.refuse(at, "%s", detail)
 	default:
 		r.refuse(at, "%s", strings.TrimSpace(err.Error()))
 	}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+
+	"payledger/httpapi/strictjson"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -49,42 +52,25 @@ func (e *Error) Error() string {
 // value is a JSON value and where in the file it stands.
 type value struct {
 	raw     jsontext.Value
-	at      int64 // offset of its first byte
+	at      int // offset of its first byte
 	pointer jsontext.Pointer
 }
 
-// member is a member of an object.
+// member is a member of an object, or an element of an array, which has no name.
 type member struct {
 	name string
 	value
 }
 
-// open reads what is in an object or array of valid JSON; names of an array's
-// elements are empty.
-func (v value) open() []member {
-	var all []member
-	d := jsontext.NewDecoder(bytes.NewReader(v.raw))
-	named := v.raw.Kind() == '{'
-	if _, err := d.ReadToken(); err != nil {
-		return nil
-	}
-	for d.PeekKind() != '}' && d.PeekKind() != ']' {
-		var m member
-		if named {
-			name, err := d.ReadToken()
-			if err != nil {
-				return nil
-			}
-			m.name = name.String()
+// open reads what is in an object or array of valid JSON.
+func (v value) open() (all []member) {
+	members, _ := strictjson.Members(v.raw) // the file was found valid
+	for i, m := range members {
+		token := m.Name
+		if v.raw.Kind() == '[' {
+			token = strconv.Itoa(i)
 		}
-		raw, err := d.ReadValue()
-		if err != nil {
-			return nil
-		}
-		m.raw = raw.Clone()
-		m.at = v.at + d.InputOffset() - int64(len(raw))
-		m.pointer = v.pointer + d.StackPointer()
-		all = append(all, m)
+		all = append(all, member{m.Name, value{m.Value, v.at + m.At, v.pointer.AppendToken(token)}})
 	}
 	return all
 }
@@ -101,38 +87,30 @@ func (v value) find(name string) value {
 	return v
 }
 
-// place is where in the content an offset is.
-func place(content []byte, at int64) (line, column int) {
-	before := content[:min(at, int64(len(content)))]
-	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
+// problem is about the value at an offset of the file.
+func (r *reading) problem(at int, pointer jsontext.Pointer, detail string) Problem {
+	line, before := strictjson.Place(r.content, at)
+	return Problem{Line: line, Column: len(before) + 1, Pointer: string(pointer), Detail: detail}
 }
 
-// parse reads a file of one JSON value. Nothing behind a fault of syntax can be
-// understood, so there is one problem at most.
-func parse(content []byte) (value, *Problem) {
-	d := jsontext.NewDecoder(bytes.NewReader(content))
-	raw, err := d.ReadValue()
-	end := d.InputOffset()
-	if err == nil {
-		rest := bytes.TrimLeft(content[end:], " \t\r\n")
-		if len(rest) == 0 {
-			return value{raw: raw.Clone(), at: end - int64(len(raw))}, nil
-		}
-		p := Problem{Detail: "there is more behind the end of the JSON value"}
-		p.Line, p.Column = place(content, int64(len(content)-len(rest)))
-		return value{}, &p
+// read reads the content. Nothing behind a fault of syntax can be understood, so
+// there is one problem at most then.
+func (r *reading) read() {
+	_, err := strictjson.Members(r.content)
+	fault, faulty := errors.AsType[*strictjson.Fault](err)
+	if !faulty {
+		raw := bytes.TrimLeft(r.content, " \t\r\n")
+		r.file(value{raw: raw, at: len(r.content) - len(raw)})
+		return
 	}
-	p := Problem{Detail: "not JSON: " + err.Error()}
-	if errors.Is(err, io.EOF) {
-		p.Detail = "the file is empty"
+	detail := "not JSON: " + fault.Error()
+	switch {
+	case errors.Is(fault, io.EOF):
+		detail = "the file is empty"
+	case errors.Is(fault, strictjson.ErrMore):
+		detail = fault.Error()
+	case errors.Is(fault, jsontext.ErrDuplicateName):
+		detail = "this member is given twice"
 	}
-	p.Line, p.Column = place(content, end)
-	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		p.Line, p.Column = place(content, syntax.ByteOffset)
-		p.Pointer, p.Detail = string(syntax.JSONPointer), "not JSON: "+syntax.Err.Error()
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			p.Detail = "this member is given twice"
-		}
-	}
-	return value{}, &p
+	r.problems = []Problem{r.problem(fault.At, fault.Pointer, detail)}
 }

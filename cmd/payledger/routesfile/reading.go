@@ -26,17 +26,11 @@ type reading struct {
 
 // refuse notes what is wrong with a value.
 func (r *reading) refuse(v value, format string, args ...any) {
-	r.problems = append(r.problems, r.problem(v, format, args...))
+	r.problems = append(r.problems, r.problem(v.at, v.pointer, fmt.Sprintf(format, args...)))
 }
 
 func (r *reading) warn(v value, format string, args ...any) {
-	r.warnings = append(r.warnings, r.problem(v, format, args...))
-}
-
-func (r *reading) problem(v value, format string, args ...any) Problem {
-	p := Problem{Pointer: string(v.pointer), Detail: fmt.Sprintf(format, args...)}
-	p.Line, p.Column = place(r.content, v.at)
-	return p
+	r.warnings = append(r.warnings, r.problem(v.at, v.pointer, fmt.Sprintf(format, args...)))
 }
 
 func (r *reading) file(root value) {

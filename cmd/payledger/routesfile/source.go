@@ -84,12 +84,7 @@ func (s Source) Load(env connector.Env) (Loaded, error) {
 	if r.content, err = read(s.File); err != nil {
 		return Loaded{}, err
 	}
-	root, fault := parse(r.content)
-	if fault == nil {
-		r.file(root)
-	} else {
-		r.problems = []Problem{*fault}
-	}
+	r.read()
 	if len(r.problems) > 0 {
 		inOrder(r.problems)
 		return Loaded{}, &Error{s.File, r.problems}
