@@ -47,7 +47,7 @@ func Alongside(errs, more domain.FieldErrors) domain.FieldErrors {
 // Field is a member that an object may have.
 type Field struct {
 	Name     string
-	Required bool
+	Required bool     // null is not enough
 	Null     bool     // null is a value of it; else null counts as absent
 	Allowed  []string // values to name where it is missing or has another one; nil: they are not named
 
@@ -71,29 +71,24 @@ func ReadObject(body []byte, fields ...Field) error {
 
 // ReadFields has each member read as its field and answers all faults.
 func ReadFields(members []strictjson.Member, fields ...Field) (faults domain.FieldErrors) {
-	sent := func(f *Field, m *strictjson.Member) bool {
-		return m.Name == f.Name && (f.Null || m.Value.Kind() != 'n')
-	}
-	for i := range members {
-		m := &members[i]
+	for _, m := range members {
 		at := slices.IndexFunc(fields, func(f Field) bool { return f.Name == m.Name })
-		if at < 0 {
+		switch {
+		case at < 0:
 			var known []string
 			for _, f := range fields {
 				known = append(known, f.Name)
 			}
 			faults = append(faults, UnknownMember(m.Name, known...))
-			continue
-		}
-		if f := &fields[at]; sent(f, m) {
-			for _, fault := range f.Read(m.Value) {
-				faults = append(faults, f.own(fault))
+		case fields[at].Null || m.Value.Kind() != 'n':
+			for _, fault := range fields[at].Read(m.Value) {
+				faults = append(faults, fields[at].own(fault))
 			}
 		}
 	}
-	for i := range fields {
-		f := &fields[i]
-		if f.Required && !slices.ContainsFunc(members, func(m strictjson.Member) bool { return sent(f, &m) }) {
+	for _, f := range fields {
+		is := func(m strictjson.Member) bool { return m.Name == f.Name && m.Value.Kind() != 'n' }
+		if f.Required && !slices.ContainsFunc(members, is) {
 			faults = append(faults, f.own(&domain.FieldError{Code: domain.Required}))
 		}
 	}
