@@ -83,7 +83,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/audit",
 			why:     "the checker trusts no store and no projection: it gets the records and the checkpoints, and knows the rules of the domain",
-			ours:    []string{"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/translog"},
+			ours:    []string{"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/translog", "eventstore/values"},
 			modules: []string{"golang.org/x/mod/sumdb", jsonModule},
 			keepOut: []string{"encoding/json", "net", "os"},
 			noClock: true,
@@ -196,6 +196,12 @@ func rooms() []room {
 			noClock: true,
 		},
 		{
+			folder:  "eventstore/values",
+			why:     "the binary form of any value: which values there are, and what keeps them, is no matter of its own",
+			keepOut: []string{"encoding/json", "io", "net", "os"},
+			noClock: true,
+		},
+		{
 			folder: "projections",
 			why:    "it follows the log and keeps the views current; what a view holds is the view's own matter",
 			ours: []string{
@@ -216,9 +222,9 @@ func rooms() []room {
 		{
 			folder: "projections/views",
 			why:    "a view is a fold of the log: no clock, no network, no commands, so that a rebuilt one is the same",
-			ours:   []string{"domain", "domain/projects", "eventstore", "eventstore/boltfile", "eventstore/translog", "projections/table"},
+			ours:   []string{"domain", "domain/projects", "eventstore", "eventstore/translog", "eventstore/values", "projections/table"},
 			modules: []string{
-				jsonModule, bbolt, "github.com/rivo/uniseg", "golang.org/x/mod/sumdb/tlog", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm",
+				bbolt, "github.com/rivo/uniseg", "golang.org/x/mod/sumdb/tlog", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm",
 			},
 			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net", "os"},
 			noClock: true,
@@ -226,7 +232,7 @@ func rooms() []room {
 		{
 			folder:  "projections/books",
 			why:     "double entry is a fold of the log like any view, and needs none of the others",
-			ours:    []string{"domain", "eventstore", "eventstore/boltfile", "projections/table"},
+			ours:    []string{"domain", "eventstore", "eventstore/values", "projections/table"},
 			modules: []string{jsonModule, bbolt},
 			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net", "os"},
 			noClock: true,
@@ -468,7 +474,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/delivery/store",
 			why:     "the lane file and the rules of a lane: it knows no endpoint's queue, sends nothing, and reads the time of no clock but for names of files",
-			ours:    []string{"domain", "eventstore", "eventstore/boltfile"},
+			ours:    []string{"domain", "eventstore", "eventstore/boltfile", "eventstore/values"},
 			modules: []string{bbolt, zerolog},
 			keepOut: []string{"encoding/json", "net"},
 			noClock: true,

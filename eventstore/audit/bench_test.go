@@ -85,6 +85,7 @@ func BenchmarkPacked(b *testing.B) {
 	for b.Loop() {
 		bytes = 0
 		for _, p := range w.states {
+			p = checked(p)
 			bytes += len(k.pack(head{position: 1 << 20, sequence: 4}, p))
 		}
 	}

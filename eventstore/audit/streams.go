@@ -126,8 +126,13 @@ func (c *checker) followPayment(i *item) {
 		c.add(r, ImpossibleEvent, "%v", err)
 		p.blind = true
 	}
-	p.state = p.state.Evolve(i.event)
-	p.state.Description, p.state.Payload, p.state.Link = nil, nil, domain.Link{} // no later rule reads them
+	p.state = checked(p.state.Evolve(i.event))
+}
+
+// checked is the payment without what no later rule reads.
+func checked(p domain.Payment) domain.Payment {
+	p.Description, p.Payload, p.Link = nil, nil, domain.Link{}
+	return p
 }
 
 func (c *checker) followProject(i *item) {

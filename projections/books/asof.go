@@ -8,7 +8,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/boltfile"
+	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -28,7 +28,7 @@ type timesView struct {
 }
 
 func newTimesView(db *table.DB) *timesView {
-	return &timesView{Table: table.New(db, "times", boltfile.AppendUint64[eventstore.Position], boltfile.ParseUint64)}
+	return &timesView{Table: table.New(db, "times", values.AppendUint64[eventstore.Position], values.ParseUint64)}
 }
 
 func (v *timesView) fold(r eventstore.Stored) {

@@ -5,7 +5,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/boltfile"
+	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -78,7 +78,7 @@ func appendJournal(b []byte, l journalEntry) ([]byte, error) {
 }
 
 func parseJournal(b []byte) (l journalEntry, err error) {
-	d := boltfile.Decode(b)
+	d := values.Decode(b)
 	flags := d.Byte()
 	l.typ = lineType(&d)
 	l.event, l.payment = d.ID(), d.ID()
@@ -117,10 +117,10 @@ func appendLineType(b []byte, name string) []byte {
 			return append(b, byte(i+1))
 		}
 	}
-	return boltfile.AppendText(append(b, 0), name)
+	return values.AppendText(append(b, 0), name)
 }
 
-func lineType(d *boltfile.Decoder) string {
+func lineType(d *values.Decoder) string {
 	n := d.Byte()
 	if n == 0 {
 		return string(d.Text())

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/eventstore/boltfile"
 	"payledger/projections/table"
 )
 
@@ -37,7 +36,7 @@ func (a AttemptCounts) Plus(o AttemptCounts) AttemptCounts {
 type attemptsView struct{ *table.Table[AttemptCounts] }
 
 func newAttemptsView(db *table.DB) *attemptsView {
-	v := &attemptsView{table.New(db, "attempts", appendAttempts, parseAttempts)}
+	v := &attemptsView{table.New(db, "attempts", appendValue[AttemptCounts], parseValue[AttemptCounts])}
 	v.Cache(1 << 10)
 	return v
 }
@@ -90,16 +89,6 @@ func (v *attemptsView) count(c *change) (e attemptsEntry, err error) {
 func attemptsKey(project string, h Hour, route string) string {
 	b := binary.BigEndian.AppendUint32(append([]byte(project), 0), uint32(h))
 	return string(append(b, route...))
-}
-
-func appendAttempts(b []byte, a AttemptCounts) ([]byte, error) {
-	return binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, a.Begun), a.Failed), a.Paid), nil
-}
-
-func parseAttempts(b []byte) (AttemptCounts, error) {
-	d := boltfile.Decode(b)
-	a := AttemptCounts{Begun: d.Uint(), Failed: d.Uint(), Paid: d.Uint()}
-	return a, d.End()
 }
 
 // Attempts counts the attempts of a project's payments from an hour on, by route.

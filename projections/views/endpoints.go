@@ -5,7 +5,7 @@ import (
 
 	"payledger/domain/projects"
 	"payledger/eventstore"
-	"payledger/eventstore/boltfile"
+	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -19,7 +19,7 @@ type endpointsView struct {
 
 func newEndpointsView(db *table.DB) *endpointsView {
 	return &endpointsView{
-		Table: table.New(db, "endpoints", boltfile.AppendUint64[eventstore.Position], boltfile.ParseUint64),
+		Table: table.New(db, "endpoints", values.AppendUint64[eventstore.Position], values.ParseUint64),
 		added: make(map[string]eventstore.Position),
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"payledger/domain"
-	"payledger/eventstore/boltfile"
+	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -85,7 +85,7 @@ func appendID(b []byte, id domain.ID) ([]byte, error) { return append(b, id[:]..
 
 func parseID(b []byte) (id domain.ID, err error) {
 	if len(b) != idSize {
-		return id, boltfile.ErrLength
+		return id, values.ErrLength
 	}
 	copy(id[:], b)
 	return id, nil

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 
 	"payledger/domain"
-	"payledger/eventstore/boltfile"
+	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -99,7 +99,7 @@ func appendFacts(b []byte, f facts) ([]byte, error) {
 
 func parseFacts(b []byte) (facts, error) {
 	if len(b) < 8 {
-		return facts{}, boltfile.ErrLength
+		return facts{}, values.ErrLength
 	}
 	n := binary.BigEndian.Uint64(b)
 	return facts{amount: domain.Amount(n), currency: currencyOf(b[8:])}, nil
@@ -113,7 +113,7 @@ func appendRefunded(b []byte, f facts) ([]byte, error) {
 
 func parseRefunded(b []byte) (facts, error) {
 	if len(b) < 8 {
-		return facts{}, boltfile.ErrLength
+		return facts{}, values.ErrLength
 	}
 	f, err := parseFacts(b[8:])
 	f.returned = domain.Amount(binary.BigEndian.Uint64(b))

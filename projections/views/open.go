@@ -2,7 +2,6 @@ package views
 
 import (
 	"context"
-	"encoding/binary"
 
 	"payledger/domain"
 	"payledger/projections/table"
@@ -21,7 +20,7 @@ type openView[V comparable] struct {
 // learned at a provider, with how much that is.
 func newUncollectedView(db *table.DB) *openView[domain.Outstanding] {
 	return &openView[domain.Outstanding]{
-		Table: table.New(db, "uncollected", appendOutstanding, parseOutstanding),
+		Table: table.New(db, "uncollected", appendValue[domain.Outstanding], parseValue[domain.Outstanding]),
 		lists: domain.Payment.Uncollected, value: domain.Payment.Outstanding,
 	}
 }
@@ -33,28 +32,6 @@ func newSuspenseView(db *table.DB) *openView[string] {
 		Table: newTextTable(db, "suspense"),
 		lists: domain.Payment.AwaitsOperator, value: func(p domain.Payment) string { return p.Project },
 	}
-}
-
-// appendOutstanding adds three numbers and the route.
-func appendOutstanding(b []byte, o domain.Outstanding) ([]byte, error) {
-	for _, n := range []uint64{uint64(o.CancelAt), uint64(o.Refunds), uint64(o.Returns)} {
-		b = binary.AppendUvarint(b, n)
-	}
-	return append(b, o.Route...), nil
-}
-
-func parseOutstanding(b []byte) (domain.Outstanding, error) {
-	var numbers [3]uint64
-	for i := range numbers {
-		n, size := binary.Uvarint(b)
-		if size <= 0 {
-			return domain.Outstanding{}, table.Damage("a row of what is open is cut off")
-		}
-		numbers[i], b = n, b[size:]
-	}
-	return domain.Outstanding{
-		CancelAt: domain.Instant(numbers[0]), Refunds: int(numbers[1]), Returns: int(numbers[2]), Route: string(b),
-	}, nil
 }
 
 // newTextTable is a table of texts.

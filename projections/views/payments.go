@@ -2,14 +2,10 @@ package views
 
 import (
 	"context"
-	"encoding/binary"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/boltfile"
+	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -26,7 +22,7 @@ type paymentsView struct{ *table.Table[*PaymentRow] }
 
 // NewPayments adds the table of payments to a DB.
 func NewPayments(db *table.DB) *table.Table[*PaymentRow] {
-	return table.New(db, "payments", appendRow, parseRow)
+	return table.New(db, "payments", appendStruct[PaymentRow], parseStruct[PaymentRow])
 }
 
 func newPaymentsView(db *table.DB, cached int) *paymentsView {
@@ -59,102 +55,18 @@ func (v *Views) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool
 	return row.Payment, true, nil
 }
 
-func appendJSON[T any](b []byte, v *T) ([]byte, error) {
-	// PreserveRawStrings keeps a merchant's payload byte for byte.
-	body, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
-	return append(b, body...), err
+func appendStruct[T any](b []byte, v *T) ([]byte, error) {
+	return new(values.Structs).Append(b, v), nil
 }
 
-func parseJSON[T any](b []byte) (*T, error) {
+func parseStruct[T any](b []byte) (*T, error) {
 	v := new(T)
-	if err := json.Unmarshal(b, v, json.RejectUnknownMembers(true)); err != nil {
-		return nil, err
-	}
-	return v, nil
+	return v, new(values.Structs).Parse(b, v)
 }
 
-// The form of a payment's row: its members in the order of the structs. An id is
-// its 16 bytes, a number a varint. A text or list follows its length as a varint,
-// and a member that may be absent follows a byte 0 or 1.
+func appendValue[T any](b []byte, v T) ([]byte, error) { return appendStruct(b, &v) }
 
-func appendRow(b []byte, row *PaymentRow) ([]byte, error) {
-	p := &row.Payment
-	b = boltfile.AppendText(b, p.Project)
-	b = append(b, p.ID[:]...)
-	b = boltfile.AppendText(b, p.Status)
-	b = binary.AppendVarint(b, int64(p.Amount))
-	b = boltfile.AppendText(b, p.Currency)
-	b = boltfile.AppendFlag(b, p.Description != nil)
-	if p.Description != nil {
-		b = boltfile.AppendText(b, *p.Description)
-	}
-	b = boltfile.AppendText(b, p.Payload)
-	b = binary.AppendVarint(b, int64(p.CreatedAt))
-	b = binary.AppendVarint(b, int64(p.ExpiresAt))
-	b = boltfile.AppendText(b, p.Link.Base)
-	b = binary.AppendVarint(b, int64(p.Link.KeyVersion))
-	b = binary.AppendVarint(b, int64(p.Link.Render))
-	b = boltfile.AppendText(b, p.Route)
-	b = boltfile.AppendText(b, p.FailureReason)
-	b = boltfile.AppendText(b, p.PaidReference)
-	b = binary.AppendUvarint(b, uint64(len(p.Refunds)))
-	for i := range p.Refunds {
-		b = appendRefund(b, &p.Refunds[i])
-	}
-	b = binary.AppendUvarint(b, uint64(len(p.Signals)))
-	for i := range p.Signals {
-		s := &p.Signals[i]
-		b = boltfile.AppendText(b, s.Route)
-		b = boltfile.AppendText(b, s.Outcome)
-		b = boltfile.AppendText(b, s.Reference)
-		b = boltfile.AppendFlag(b, s.RefundID != nil)
-		if s.RefundID != nil {
-			b = append(b, s.RefundID[:]...)
-		}
-		b = binary.AppendVarint(b, int64(s.Amount))
-		b = boltfile.AppendText(b, s.Currency)
-		b = binary.AppendVarint(b, int64(s.StartedAt))
-	}
-	b = binary.AppendUvarint(b, p.Refused)
-	b = binary.AppendUvarint(b, p.LateFunds)
-	b = appendCollection(b, p)
-	return binary.AppendUvarint(b, uint64(row.Position)), nil
-}
-
-func parseRow(b []byte) (*PaymentRow, error) {
-	d := boltfile.Decode(b)
-	row := new(PaymentRow)
-	p := &row.Payment
-	p.Project = string(d.Text())
-	p.ID = d.ID()
-	p.Status = domain.PaymentStatus(d.Text())
-	p.Amount = domain.Amount(d.Int())
-	p.Currency = currencyOf(d.Text())
-	if d.Flag() {
-		d := string(d.Text())
-		p.Description = &d
-	}
-	p.Payload = append(p.Payload, d.Text()...)
-	p.CreatedAt = domain.Instant(d.Int())
-	p.ExpiresAt = domain.Instant(d.Int())
-	p.Link = domain.Link{Base: string(d.Text()), KeyVersion: int(d.Int()), Render: int(d.Int())}
-	p.Route = string(d.Text())
-	p.FailureReason = string(d.Text())
-	p.PaidReference = string(d.Text())
-	for range d.Uint() {
-		p.Refunds = append(p.Refunds, parseRefund(&d))
-	}
-	for range d.Uint() {
-		s := domain.Signal{Route: string(d.Text()), Outcome: domain.Outcome(d.Text()), Reference: string(d.Text())}
-		if d.Flag() {
-			id := domain.ID(d.ID())
-			s.RefundID = &id
-		}
-		s.Amount, s.Currency, s.StartedAt = domain.Amount(d.Int()), currencyOf(d.Text()), domain.Instant(d.Int())
-		p.Signals = append(p.Signals, s)
-	}
-	p.Refused, p.LateFunds = d.Uint(), d.Uint()
-	parseCollection(&d, p)
-	row.Position = eventstore.Position(d.Uint())
-	return row, d.End()
+func parseValue[T any](b []byte) (T, error) {
+	v, err := parseStruct[T](b)
+	return *v, err
 }

@@ -1,10 +1,15 @@
 package views
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // fill sets every member of a value, whatever it is made of, to something
@@ -29,6 +34,8 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 		}
 	case reflect.String:
 		v.SetString(string(rune('a'+*n%26)) + "é\x00")
+	case reflect.Bool:
+		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(*n) << 40)
 	case reflect.Uint8, reflect.Uint64:
@@ -38,29 +45,55 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 	}
 }
 
-// A row comes back whole: a member that domain.Payment is given must be given
-// to its form as well. No beginning of it, and nothing longer, is a row.
+// Rows come back whole. No beginning of one, and nothing longer, is a row.
 func TestRowsComeBackWhole(t *testing.T) {
 	t.Parallel()
-	full := new(PaymentRow)
+	comesBackWhole[PaymentRow](t)
+	comesBackWhole[projects.Project](t)
+	comesBackWhole[AttemptCounts](t)
+	comesBackWhole[domain.Outstanding](t)
+}
+
+func comesBackWhole[T any](t *testing.T) {
+	t.Helper()
+	full := new(T)
 	n := 0
 	fill(t, reflect.ValueOf(full).Elem(), &n)
-	for _, row := range []*PaymentRow{new(PaymentRow), full} {
-		b, err := appendRow([]byte("before"), row)
+	for _, row := range []*T{new(T), full} {
+		b, err := appendStruct([]byte("before"), row)
 		must(t, err)
 		b = b[len("before"):]
-		got, err := parseRow(b)
+		got, err := parseStruct[T](b)
 		must(t, err)
 		if d := cmp.Diff(row, got); d != "" {
 			t.Errorf("-want +got:\n%s", d)
 		}
 		for i := range b {
-			if _, err := parseRow(b[:i]); err == nil {
-				t.Errorf("%d of %d bytes are a row", i, len(b))
+			if _, err := parseStruct[T](b[:i]); err == nil {
+				t.Errorf("%d of %d bytes are a %T", i, len(b), row)
 			}
 		}
-		if _, err := parseRow(append(b, 0)); err == nil {
-			t.Error("a row with something behind it is a row")
+		if _, err := parseStruct[T](append(b, 0)); err == nil {
+			t.Errorf("a %T with something behind it is one", row)
 		}
+	}
+}
+
+// A struct that is changed changes the form of its rows, which needs a new Format.
+func TestFormatRisesWithTheFormOfRows(t *testing.T) {
+	t.Parallel()
+	row := struct {
+		Payment     PaymentRow
+		Project     projects.Project
+		Attempts    AttemptCounts
+		Outstanding domain.Outstanding
+	}{}
+	n := 0
+	fill(t, reflect.ValueOf(&row).Elem(), &n)
+	b, err := appendStruct(nil, &row)
+	must(t, err)
+	got := fmt.Sprintf("%d: %x", Format, sha256.Sum256(b))
+	if want := "10: 8a4b7b8f500d8208a77e0fb22f2cea2b8e89f0d41f35e2f9d1496ef549d6c053"; got != want {
+		t.Errorf("the rows of format %s should be of %s: raise Format, then write here what it leads to", got, want)
 	}
 }

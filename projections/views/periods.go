@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/eventstore/boltfile"
+	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -225,7 +225,7 @@ func appendPeriod(b []byte, r *PeriodRow) ([]byte, error) {
 }
 
 func parsePeriod(b []byte) (*PeriodRow, error) {
-	d, r := boltfile.Decode(b), new(PeriodRow)
+	d, r := values.Decode(b), new(PeriodRow)
 	for _, t := range r.tallies() {
 		if t.Count = d.Uint(); t.Count == 0 {
 			continue

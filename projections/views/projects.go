@@ -40,7 +40,7 @@ func (l *liveProjects) all() iter.Seq[*projects.Project] {
 }
 
 func newProjectsView(db *table.DB) *projectsView {
-	return &projectsView{Table: table.New(db, "projects", appendJSON[projects.Project], parseJSON[projects.Project])}
+	return &projectsView{Table: table.New(db, "projects", appendStruct[projects.Project], parseStruct[projects.Project])}
 }
 
 func (v *projectsView) fold(c *change) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/eventstore"
-	"payledger/eventstore/boltfile"
 	"payledger/eventstore/translog"
+	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -59,7 +59,7 @@ func appendHashes(b []byte, hashes []tlog.Hash) ([]byte, error) {
 
 func parseHashes(b []byte) ([]tlog.Hash, error) {
 	if len(b) == 0 || len(b)%tlog.HashSize != 0 {
-		return nil, boltfile.ErrLength
+		return nil, values.ErrLength
 	}
 	hashes := make([]tlog.Hash, len(b)/tlog.HashSize)
 	for i := range hashes {

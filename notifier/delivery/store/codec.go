@@ -8,6 +8,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/boltfile"
+	"payledger/eventstore/values"
 )
 
 // Record is one delivery as it is stored, under its endpoint and event.
@@ -71,17 +72,17 @@ func sealed(key, v []byte) []byte {
 }
 
 // opened begins to read a value that sealed has ended.
-func opened(key, v []byte) boltfile.Decoder {
+func opened(key, v []byte) values.Decoder {
 	n := len(v) - 4
 	if n < 1 || boltfile.Sum(key, v[:n]) != binary.BigEndian.Uint32(v[n:]) || v[0] != valueFormat {
-		d := boltfile.Decode(nil)
+		d := values.Decode(nil)
 		d.Fail()
 		return d
 	}
-	return boltfile.Decode(v[1:n])
+	return values.Decode(v[1:n])
 }
 
-func ended(d boltfile.Decoder, what string, key []byte) error {
+func ended(d values.Decoder, what string, key []byte) error {
 	if d.End() != nil {
 		return fmt.Errorf("%w: %s %x does not match its checksum", ErrDamaged, what, key)
 	}
@@ -125,10 +126,10 @@ func parseLane(key, v []byte) (Lane, error) {
 func appendRecord(b, key []byte, d Record) []byte {
 	b = append(b, valueFormat)
 	b = append(b, d.Payment[:]...)
-	b = boltfile.AppendText(b, d.Kind)
+	b = values.AppendText(b, d.Kind)
 	b = binary.AppendUvarint(b, d.Sequence)
 	b = binary.AppendUvarint(b, uint64(d.Position))
-	b = boltfile.AppendText(b, d.State)
+	b = values.AppendText(b, d.State)
 	b = binary.AppendUvarint(b, uint64(d.Render))
 	b = binary.AppendUvarint(b, uint64(d.Created))
 	b = binary.AppendUvarint(b, uint64(d.touched))
@@ -137,9 +138,9 @@ func appendRecord(b, key []byte, d Record) []byte {
 	for _, a := range d.Attempts {
 		b = binary.AppendUvarint(b, uint64(a.At))
 		b = binary.AppendUvarint(b, uint64(a.Status))
-		b = boltfile.AppendText(b, a.Error)
+		b = values.AppendText(b, a.Error)
 		b = binary.AppendUvarint(b, uint64(a.DurationMS))
-		b = boltfile.AppendText(b, a.Answer)
+		b = values.AppendText(b, a.Answer)
 	}
 	return sealed(key, b)
 }
@@ -161,8 +162,8 @@ func parseRecord(event domain.ID, key, v []byte) (Record, error) {
 
 func appendTally(b, key []byte, project, id string, t Tally) []byte {
 	b = append(b, valueFormat)
-	b = boltfile.AppendText(b, project)
-	b = boltfile.AppendText(b, id)
+	b = values.AppendText(b, project)
+	b = values.AppendText(b, id)
 	for _, n := range [...]int{t.Lanes, t.Pending, t.Undelivered, t.Failures} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}

@@ -1,4 +1,5 @@
-package boltfile
+// Package values is the binary form of values, in files and in memory.
+package values
 
 import (
 	"encoding/binary"
@@ -8,14 +9,6 @@ import (
 // AppendText appends a text or bytes behind their length as a varint.
 func AppendText[T ~string | ~[]byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// AppendFlag appends a byte 0 or 1.
-func AppendFlag(b []byte, set bool) []byte {
-	if set {
-		return append(b, 1)
-	}
-	return append(b, 0)
 }
 
 // AppendUint64 and ParseUint64 are the form of a value that is one number.
@@ -66,9 +59,6 @@ func (d *Decoder) Byte() byte {
 	}
 	return 0
 }
-
-// Flag reads what AppendFlag wrote.
-func (d *Decoder) Flag() bool { return d.Byte() == 1 }
 
 // More reports whether something is left to read.
 func (d *Decoder) More() bool { return len(d.rest) > 0 }
