@@ -373,7 +373,7 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier/connector/client",
-			why:     "how a connector calls out: the limits are the same for all, and none of them chooses where its calls may go",
+			why:     "how connectors and webhooks call out: the limits are the same for all, and none of them chooses where its calls may go",
 			modules: []string{"code.dny.dev/ssrf"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -489,7 +489,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/webhook",
 			why:     "one request to a merchant's server, and nothing about which or when: it reads no log and keeps no state",
-			ours:    []string{"domain", "domain/projects"},
+			ours:    []string{"domain", "domain/projects", "notifier/connector/client"},
 			modules: []string{jsonModule, "code.dny.dev/ssrf", "github.com/standard-webhooks/standard-webhooks/libraries"},
 			keepOut: []string{"encoding/json"},
 		},

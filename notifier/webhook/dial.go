@@ -6,19 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"code.dny.dev/ssrf"
-
 	"payledger/domain"
+	"payledger/notifier/connector/client"
 )
-
-// connectTime bounds the way to a connection, from the name to the last of
-// its addresses, and once more the TLS handshake on it.
-const connectTime = 5 * time.Second
 
 // useTime bounds the use of a connection for one attempt, on the connection
 // itself: it ends there even where net/http has handed the connection to code
@@ -45,111 +40,94 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// connect makes connections to where a notification may go.
-type connect struct {
-	// open is a net.Dialer's DialContext, with this Control.
-	open  func(ctx context.Context, network, address string, control control) (net.Conn, error)
-	guard control // nil: everything is allowed
-	tls   *tls.Config
+// dialingKey is the key, in the context that the transport dials with, of the
+// context that ends when the attempt no longer needs the dial. The transport's
+// own context does not end then.
+type dialingKey struct{}
 
-	sockets chan struct{} // has one in it for each connection
-}
+type dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// control is called for each address that a name resolves to, when its socket
-// exists and nothing was sent yet.
-type control = func(network, address string, c syscall.RawConn) error
-
-func newConnect(c Config, sockets int) *connect {
-	d := &connect{
-		open: func(ctx context.Context, network, address string, control control) (net.Conn, error) {
-			dialer := net.Dialer{Resolver: c.Resolver, Control: control}
-			return dialer.DialContext(ctx, network, address)
-		},
-		tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs, NextProtos: []string{"http/1.1"}},
-
-		sockets: make(chan struct{}, sockets),
-	}
-	if !c.AllowPrivate {
-		d.guard = ssrf.New(ssrf.WithPorts(ports()...)).Safe
-	}
-	return d
-}
-
-// plain dials for http.
-func (d *connect) plain(ctx context.Context, network, address string) (net.Conn, error) {
-	m, err := d.dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	renew(m)
-	return m, nil
-}
-
-// dial makes the connection. The target is refused if the guard let none of its
-// addresses pass; if one did, it is only unreachable.
-func (d *connect) dial(ctx context.Context, network, address string) (*metered, error) {
-	var passed atomic.Bool
-	guarded := d.guard
-	if guarded != nil {
-		guarded = func(network, address string, c syscall.RawConn) error {
-			err := d.guard(network, address, c)
-			if err == nil {
-				passed.Store(true)
-			}
-			return err
+// needed dials by next until the Sender is closed. When another connection becomes
+// free first, the transport lets a dial go on for the next attempt: only as many
+// may as spare has room for, because each takes a socket.
+func (s *Sender) needed(next dial) dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		s.dialing.RLock()
+		defer s.dialing.RUnlock()
+		if s.closed.Err() != nil {
+			return nil, &failure{ClassCancelled, net.ErrClosed}
 		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.closed, cancel)()
+		if dialing, ok := ctx.Value(dialingKey{}).(context.Context); ok {
+			defer context.AfterFunc(dialing, func() {
+				select {
+				case s.spare <- struct{}{}:
+					<-ctx.Done()
+					<-s.spare
+				default:
+					cancel()
+				}
+			})()
+		}
+		return next(ctx, network, address)
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+}
+
+// plain dials for http, and makes the connection for secure. The target is refused
+// if the guard let none of its addresses pass; if one did, it is only unreachable.
+func (s *Sender) plain(ctx context.Context, network, address string) (net.Conn, error) {
+	var passed atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ConnectDone: func(_, _ string, err error) {
+		if !client.Refused(err) {
+			passed.Store(true)
+		}
+	}})
+	ctx, cancel := context.WithTimeout(ctx, client.ConnectTime)
 	defer cancel()
 	select {
-	case d.sockets <- struct{}{}:
+	case s.sockets <- struct{}{}:
 	case <-ctx.Done(): // only those that are being closed are too many, see Config.Requests
 		return nil, &failure{ClassConnect, ctx.Err()}
 	}
-	release := sync.OnceFunc(func() { <-d.sockets })
-	conn, err := d.open(ctx, network, address, guarded)
+	release := sync.OnceFunc(func() { <-s.sockets })
+	conn, err := s.connect(ctx, network, address)
 	if err == nil {
 		m := &metered{Conn: conn, release: release}
-		m.left.Store(maxHandshake)
+		renew(m, maxHandshake)
 		return m, nil
 	}
 	release()
-	var dns *net.DNSError
-	class := ClassConnect
 	switch {
-	case errors.As(err, &dns):
-		class = ClassDNS
-	case refusedByGuard(err) && !passed.Load():
-		class = ClassRefusedTarget
+	case errors.As(err, new(*net.DNSError)):
+		return nil, &failure{ClassDNS, err}
+	case client.Refused(err) && !passed.Load():
+		return nil, &failure{ClassRefusedTarget, err}
+	default:
+		return nil, &failure{ClassConnect, err}
 	}
-	return nil, &failure{class, err}
-}
-
-func refusedByGuard(err error) bool {
-	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) ||
-		errors.Is(err, ssrf.ErrProhibitedNetwork) || errors.Is(err, ssrf.ErrInvalidHostPort)
 }
 
 // secure dials for https and shakes hands.
-func (d *connect) secure(ctx context.Context, network, address string) (net.Conn, error) {
+func (s *Sender) secure(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, &failure{ClassRefusedTarget, err}
 	}
-	raw, err := d.dial(ctx, network, address)
+	raw, err := s.plain(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	config := d.tls.Clone()
+	config := s.pool.TLSClientConfig.Clone()
 	config.ServerName = host
 	conn := tls.Client(raw, config)
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	ctx, cancel := context.WithTimeout(ctx, client.ConnectTime)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()
 		return nil, &failure{ClassTLS, fmt.Errorf("TLS handshake: %w", err)}
 	}
-	renew(conn)
 	return conn, nil
 }
 
@@ -167,13 +145,14 @@ func (m *metered) Close() error {
 	return m.Conn.Close()
 }
 
-// renew begins the use of a connection for one request: its bytes and its time.
-func renew(c net.Conn) {
+// renew begins the use of a connection for one request or a handshake: its bytes
+// and its time.
+func renew(c net.Conn, bytes int64) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
 	if m, ok := c.(*metered); ok {
-		m.left.Store(maxAnswer)
+		m.left.Store(bytes)
 		_ = m.SetDeadline(time.Now().Add(useTime)) // fails on a closed connection alone
 	}
 }

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -92,7 +91,7 @@ type gate struct {
 
 var errAtTheGate = errors.New("this test connects to nothing")
 
-func (g *gate) behind(guard control) control {
+func (g *gate) behind(guard func(network, address string, c syscall.RawConn) error) func(network, address string, c syscall.RawConn) error {
 	return func(network, address string, c syscall.RawConn) error {
 		if err := guard(network, address, c); err != nil {
 			return err
@@ -109,10 +108,7 @@ func gated(t *testing.T, n *names) (*Sender, *gate) {
 	t.Helper()
 	s, g := NewSender(Config{Resolver: n.resolver(t)}), new(gate)
 	t.Cleanup(s.Close)
-	open := s.to.open
-	s.to.open = func(ctx context.Context, network, address string, guard control) (net.Conn, error) {
-		return open(ctx, network, address, g.behind(guard))
-	}
+	s.dialer.Control = g.behind(s.dialer.Control)
 	return s, g
 }
 
@@ -156,7 +152,7 @@ func TestSpecialAddresses(t *testing.T) {
 				if n.questions() != before {
 					t.Errorf("%s, %s: a name server was asked about an address", p, host)
 				}
-				if c, err := s.to.plain(t.Context(), "tcp", net.JoinHostPort(host, "443")); err == nil {
+				if c, err := s.plain(t.Context(), "tcp", net.JoinHostPort(host, "443")); err == nil {
 					c.Close()
 					t.Errorf("%s, %s: connected", p, host)
 				}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/notifier/connector/client"
 )
 
 // receivers stands for the network: each dial is given to serve at the other
@@ -39,7 +40,7 @@ func newReceivers(serve func(address string, conn net.Conn)) *receivers {
 
 func receiversOf(c Config, serve func(address string, conn net.Conn)) *receivers {
 	r := &receivers{Sender: NewSender(c)}
-	r.to.open = func(_ context.Context, _, address string, _ control) (net.Conn, error) {
+	r.connect = func(_ context.Context, _, address string) (net.Conn, error) {
 		near, far := net.Pipe()
 		r.open.Add(1)
 		r.dials.Add(1)
@@ -67,9 +68,9 @@ func (c *counted) Read(b []byte) (int, error) {
 func (r *receivers) end() {
 	r.Close()
 	r.wait.Wait()
-	for left := 10_000; len(r.to.sockets) > 0; left-- {
+	for left := 10_000; len(r.sockets) > 0; left-- {
 		if left == 0 {
-			panic(fmt.Sprintf("%d sockets count as open at the end", len(r.to.sockets)))
+			panic(fmt.Sprintf("%d sockets count as open at the end", len(r.sockets)))
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -255,12 +256,12 @@ func TestNoConnection(t *testing.T) {
 		"no such name": {func(context.Context) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}
 		}, ClassDNS, 0},
-		"a black hole": {func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }, ClassConnect, connectTime},
+		"a black hole": {func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }, ClassConnect, client.ConnectTime},
 		"no handshake": {func(context.Context) (net.Conn, error) {
 			near, far := net.Pipe()
 			go hangs(far)
 			return near, nil
-		}, ClassTLS, connectTime},
+		}, ClassTLS, client.ConnectTime},
 		"no TLS": {func(context.Context) (net.Conn, error) {
 			near, far := net.Pipe()
 			go func() {
@@ -276,7 +277,7 @@ func TestNoConnection(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := NewSender(Config{})
 				defer s.Close()
-				s.to.open = func(ctx context.Context, _, _ string, _ control) (net.Conn, error) { return c.open(ctx) }
+				s.connect = func(ctx context.Context, _, _ string) (net.Conn, error) { return c.open(ctx) }
 				o := s.Send(t.Context(), attempt("https://shop.example/"))
 				if o.Class != c.class || o.Duration != c.takes || o.Delivered || o.Refused || o.Status != 0 {
 					t.Errorf("%+v, want %s after %v", o, c.class, c.takes)
@@ -303,7 +304,7 @@ func TestNameServerIsSilent(t *testing.T) {
 		defer s.Close()
 		defer end()
 		o := s.Send(t.Context(), attempt("https://shop.example/"))
-		if o.Class != ClassDNS || o.Duration < connectTime || o.Duration > domain.AnswerTime {
+		if o.Class != ClassDNS || o.Duration < client.ConnectTime || o.Duration > domain.AnswerTime {
 			t.Errorf("%+v", o)
 		}
 	})
@@ -322,7 +323,7 @@ func TestCancelled(t *testing.T) {
 		}
 		// A dial under way ends with the sender.
 		s := NewSender(Config{})
-		s.to.open = func(ctx context.Context, _, _ string, _ control) (net.Conn, error) {
+		s.connect = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -410,7 +411,7 @@ func TestHandshakeIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newReceivers(func(_ string, c net.Conn) { repeats(c, strings.Repeat("x", 4096), 0) })
 	defer r.end()
-	conn, err := r.to.dial(t.Context(), "tcp", "shop.example:443")
+	conn, err := r.plain(t.Context(), "tcp", "shop.example:443")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -433,13 +434,13 @@ func TestConnectionEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newReceivers(func(_ string, c net.Conn) { time.Sleep(time.Hour); c.Close() })
 				defer r.end()
-				conn, err := r.to.plain(t.Context(), "tcp", "shop.example:80")
+				conn, err := r.plain(t.Context(), "tcp", "shop.example:80")
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer conn.Close()
 				time.Sleep(time.Second)
-				renew(conn) // each attempt gets the whole time
+				renew(conn, maxAnswer) // each attempt gets the whole time
 				began := time.Now()
 				if err := use(conn); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != useTime {
 					t.Errorf("%v after %v", err, time.Since(began))
@@ -483,8 +484,8 @@ func TestConnectionsAreNoMoreThanRequests(t *testing.T) {
 		})
 		defer r.end()
 		var dialling, most, connections atomic.Int64
-		connect := r.to.open
-		r.to.open = func(ctx context.Context, network, address string, control control) (net.Conn, error) {
+		connect := r.connect
+		r.connect = func(ctx context.Context, network, address string) (net.Conn, error) {
 			defer dialling.Add(-1)
 			if n := dialling.Add(1); n > most.Load() {
 				most.Store(n)
@@ -493,7 +494,7 @@ func TestConnectionsAreNoMoreThanRequests(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			return connect(ctx, network, address, control)
+			return connect(ctx, network, address)
 		}
 		send := func(url func(int) string) {
 			var wait sync.WaitGroup

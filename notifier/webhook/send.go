@@ -11,11 +11,13 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"payledger/domain"
+	"payledger/notifier/connector/client"
 )
 
 // bodyTime is how long the body of an answer, which decides nothing, may take
@@ -47,9 +49,7 @@ type Config struct {
 	// UserAgent is the header of that name. Default: "payledger".
 	UserAgent string
 
-	// Resolver and RootCAs replace those of the system. Default of Resolver: Go's
-	// own, because with the C library's each query that is not answered holds a
-	// thread.
+	// Resolver and RootCAs replace those of the system.
 	Resolver *net.Resolver
 	RootCAs  *x509.CertPool
 
@@ -61,10 +61,17 @@ type Config struct {
 // Sender makes attempts, many at the same time. Connections are kept and used
 // again for a few seconds.
 type Sender struct {
-	config Config
-	dials  dials
-	to     *connect        // nil with a Transport of the Config
-	pool   *http.Transport // nil with a Transport of the Config
+	config  Config
+	pool    *http.Transport
+	dialer  *net.Dialer
+	connect dial // of dialer
+
+	sockets chan struct{} // has one in it for each connection
+	spare   chan struct{} // has one in it for each dial whose attempt does not need it
+
+	dialing sync.RWMutex // is held for reading by each dial
+	closed  context.Context
+	close   context.CancelFunc
 }
 
 // Request is one attempt to notify.
@@ -83,42 +90,29 @@ func NewSender(c Config) *Sender {
 	if c.UserAgent == "" {
 		c.UserAgent = "payledger"
 	}
-	if c.Resolver == nil {
-		c.Resolver = &net.Resolver{PreferGo: true}
-	}
 	if c.Requests == 0 {
 		c.Requests = DefaultRequests
 	}
-	s := &Sender{config: c}
-	if c.Transport != nil {
-		return s
+	idle, spare := min(maxIdle, c.Requests), c.Requests/4
+	s := &Sender{config: c, sockets: make(chan struct{}, c.Requests+idle+spare), spare: make(chan struct{}, spare)}
+	s.closed, s.close = context.WithCancel(context.Background()) //nolint:forbidigo // Close ends it
+	s.pool, s.dialer = client.Transport(client.Config{AllowPrivate: c.AllowPrivate, Resolver: c.Resolver, RootCAs: c.RootCAs})
+	s.connect = s.dialer.DialContext
+	s.pool.DialContext, s.pool.DialTLSContext = s.needed(s.plain), s.needed(s.secure)
+	s.pool.MaxIdleConns, s.pool.MaxIdleConnsPerHost, s.pool.IdleConnTimeout = idle, max(idle/2, 1), idleTime
+	if c.Transport == nil {
+		s.config.Transport = s.pool
 	}
-	idle := min(maxIdle, c.Requests)
-	s.dials.maxSpare = c.Requests / 4
-	s.to = newConnect(c, c.Requests+idle+s.dials.maxSpare)
-	var http1 http.Protocols
-	http1.SetHTTP1(true)
-	s.pool = &http.Transport{
-		Proxy:               nil, // not even the environment's: it would resolve names beyond the guard
-		Protocols:           &http1,
-		DialContext:         s.dials.count(s.to.plain),
-		DialTLSContext:      s.dials.count(s.to.secure),
-		DisableCompression:  true, // nothing is unpacked
-		MaxIdleConns:        idle,
-		MaxIdleConnsPerHost: max(idle/2, 1),
-		IdleConnTimeout:     idleTime,
-	}
-	s.config.Transport = s.pool
 	return s
 }
 
 // Close ends the connections. It waits for dials under way, not for attempts:
 // they end with their contexts, before this.
 func (s *Sender) Close() {
-	s.dials.end()
-	if s.pool != nil {
-		s.pool.CloseIdleConnections()
-	}
+	s.close()
+	s.dialing.Lock()
+	defer s.dialing.Unlock()
+	s.pool.CloseIdleConnections()
 }
 
 // Send makes one attempt. It takes at most some 17 seconds. If ctx ends before
@@ -191,7 +185,7 @@ func traced(dialing context.Context, req *http.Request, connected func(), begun 
 	return req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) {
 			connected()
-			renew(i.Conn)
+			renew(i.Conn, maxAnswer)
 		},
 		GotFirstResponseByte: func() { begun.Store(true) },
 	}))

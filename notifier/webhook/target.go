@@ -10,10 +10,9 @@ import (
 	"strings"
 
 	"code.dny.dev/ssrf"
-)
 
-// ports are those that may be called.
-func ports() []uint16 { return []uint16{443, 8443} }
+	"payledger/notifier/connector/client"
+)
 
 // Check says what is wrong with the URL of an endpoint, in words for its
 // owner, or answers nil. It looks at the URL alone: what a name resolves to is
@@ -58,7 +57,7 @@ func checkPort(port, host string, allowPrivate bool) error {
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
 		return errors.New("the port is not a number from 1 to 65535")
 	}
-	if !allowPrivate && !slices.Contains(ports(), uint16(n)) {
+	if !allowPrivate && !slices.Contains(client.Ports(), uint16(n)) {
 		return errors.New("only the ports 443 and 8443 are called")
 	}
 	return nil
