@@ -128,7 +128,7 @@ func (b *Book) All() []bus.Consumer {
 func (b *Book) Progress(c bus.Consumer, acknowledged eventstore.Position, waiting uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := b.find(c.Name)
+	i := slices.IndexFunc(b.all, named(c.Name))
 	if i < 0 || b.all[i].Start != c.Start {
 		return
 	}
@@ -136,11 +136,6 @@ func (b *Book) Progress(c bus.Consumer, acknowledged eventstore.Position, waitin
 	if acknowledged > b.all[i].Position {
 		b.all[i].Position, b.unsaved = acknowledged, true
 	}
-}
-
-// find is for use with mu held; -1 if there is none.
-func (b *Book) find(name string) int {
-	return slices.IndexFunc(b.all, func(c bus.Consumer) bool { return c.Name == name })
 }
 
 // Run saves positions until ctx ends. A failure is tried again; it only makes

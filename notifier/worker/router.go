@@ -74,23 +74,6 @@ func (r *router) run(ctx context.Context) error {
 	}
 }
 
-// routeAll decides payments until each is decided. The error is the context's or
-// ends the work.
-func (r *router) routeAll(ctx context.Context, payments []unrouted) error {
-	for pauses := health.StorePause(); len(payments) > 0; {
-		var wait bool
-		var err error
-		payments, wait, err = r.route(ctx, payments)
-		if err != nil {
-			return err
-		}
-		if wait {
-			pauses.Wait(ctx)
-		}
-	}
-	return nil
-}
-
 // routeWaiting decides the payments without a route that were created behind a position,
 // those up to seen not for the first time. It answers the last one's. What cannot be
 // read is tried until it can be.
@@ -125,8 +108,14 @@ func (r *router) routeWaiting(ctx context.Context, after, seen eventstore.Positi
 				break
 			}
 		}
-		if err := r.routeAll(ctx, waiting); err != nil {
-			return after, err
+		for pauses := health.StorePause(); len(waiting) > 0; {
+			var wait bool
+			if waiting, wait, err = r.route(ctx, waiting); err != nil {
+				return after, err
+			}
+			if wait {
+				pauses.Wait(ctx)
+			}
 		}
 		after = at[len(at)-1]
 	}
