@@ -153,7 +153,7 @@ func (s *Store) checkBeside() {
 		s.suspendIf(s.file.Check(boltfile.Check{Leaves: notRecords, Pace: fast.pause}))
 	}
 	for {
-		if err := s.verifyRecords(slow.pause); errors.As(err, new(*eventstore.CorruptError)) {
+		if err := s.newVerifier(rowCache, false, slow.pause).run(s); errors.As(err, new(*eventstore.CorruptError)) {
 			s.damaged.Store(true)
 			s.report(err)
 		}

@@ -106,8 +106,17 @@ func (s *Store) openClaims() error {
 		at = max(at, eventstore.Position(min(x.keys.Next(), x.forever.Next())))
 		at, err = s.rebuildClaims(x, at)
 	}
-	if err != nil {
-		return s.indexError(err)
+	switch {
+	case err == nil:
+	case errors.As(err, new(*OpenError)):
+		return err
+	case errors.As(err, new(*eventstore.CorruptError)):
+		return damaged(s.path, err.Error())
+	default:
+		return &OpenError{
+			Path: claimsDir(s.path), Err: fmt.Errorf("the index of claims: %w", err),
+			Advice: "check that the directory can be written to; it can be deleted and is then made anew",
+		}
 	}
 	for _, one := range x.both() {
 		one.Start()
@@ -165,20 +174,6 @@ func (x *indexes) rebuild(at eventstore.Position, r *eventstore.Stored, unreadab
 		}
 	}
 	return nil
-}
-
-// indexError says what kept the indexes of claims from being opened.
-func (s *Store) indexError(err error) error {
-	switch {
-	case errors.As(err, new(*OpenError)):
-		return err
-	case errors.As(err, new(*eventstore.CorruptError)):
-		return damaged(s.path, err.Error())
-	}
-	return &OpenError{
-		Path: claimsDir(s.path), Err: fmt.Errorf("the index of claims: %w", err),
-		Advice: "check that the directory can be written to; it can be deleted and is then made anew",
-	}
 }
 
 const (

@@ -29,15 +29,12 @@ func checkFormat(path string, format []byte) error {
 	case version > FormatVersion:
 		return &OpenError{Path: path, Err: ErrVersion, Detail: detail, Advice: "run the version that wrote it, or a newer one"}
 	case version < FormatVersion:
-		return &OpenError{Path: path, Err: ErrOutdated, Detail: detail, Advice: migration(path)}
+		// The program that wrote the log can read it, and this one can restore what that
+		// exports.
+		dir := filepath.Dir(path)
+		advice := fmt.Sprintf("run \"payledger export --format bundle --output LOG.tar --data %s\" with the version that wrote it, "+
+			"then \"payledger restore LOG.tar --data %s --force\" with this one", dir, dir)
+		return &OpenError{Path: path, Err: ErrOutdated, Detail: detail, Advice: advice}
 	}
 	return nil
-}
-
-// migration is the way from an older format: the program that wrote the log can
-// read it, and this one can restore what that exports.
-func migration(path string) string {
-	dir := filepath.Dir(path)
-	return fmt.Sprintf("run \"payledger export --format bundle --output LOG.tar --data %s\" with the version that wrote it, "+
-		"then \"payledger restore LOG.tar --data %s --force\" with this one", dir, dir)
 }

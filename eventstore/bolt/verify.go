@@ -41,29 +41,6 @@ func (s *Store) verify(ctx context.Context, cached int, bodiless bool) error {
 	if _, err := s.tail.Last(); err != nil {
 		return err
 	}
-	if err := s.verifyFile(ctx); err != nil {
-		return err
-	}
-	if err := s.verifyGroups(); err != nil {
-		return err
-	}
-	return s.newVerifier(cached, bodiless, ctx.Err).run(s)
-}
-
-// verifyRecords is Verify without the structure of the file, at a pace.
-func (s *Store) verifyRecords(pace func() error) error {
-	return s.newVerifier(rowCache, false, pace).run(s)
-}
-
-func (s *Store) newVerifier(cached int, bodiless bool, pace func() error) *verifier {
-	return &verifier{
-		pace: pace, index: s.claims, walk: record.Decoder{Bodiless: bodiless}, links: record.Decoder{Bodiless: true},
-		cache: make([]eventstore.Stored, cached),
-	}
-}
-
-// verifyFile checks the structure of the file.
-func (s *Store) verifyFile(ctx context.Context) error {
 	err := s.file.Check(boltfile.Check{Pace: ctx.Err})
 	if err == nil && s.readOnly {
 		err = s.file.CheckAgain(ctx)
@@ -73,8 +50,20 @@ func (s *Store) verifyFile(ctx context.Context) error {
 		return eventstore.ErrClosed
 	case boltfile.Damaged(err):
 		return &eventstore.CorruptError{Reason: err.Error()}
+	case err != nil:
+		return err
 	}
-	return err
+	if err := s.verifyGroups(); err != nil {
+		return err
+	}
+	return s.newVerifier(cached, bodiless, ctx.Err).run(s)
+}
+
+func (s *Store) newVerifier(cached int, bodiless bool, pace func() error) *verifier {
+	return &verifier{
+		pace: pace, index: s.claims, walk: record.Decoder{Bodiless: bodiless}, links: record.Decoder{Bodiless: true},
+		cache: make([]eventstore.Stored, cached),
+	}
 }
 
 type verifier struct {

@@ -16,26 +16,15 @@ func (f *File) Check(c Check) error {
 		if err != nil {
 			return err
 		}
-		m, known := f.stateOf(tx)
-		if known {
-			err = c.Run(f.file, m)
+		for _, at := range [...]int64{0, f.second} {
+			if m, ok := readMeta(f.file, at); ok && m.Transaction == uint64(tx.ID()) {
+				err := c.Run(f.file, m)
+				f.End(tx)
+				return err
+			}
 		}
-		f.End(tx)
-		if known {
-			return err
-		}
+		f.End(tx) // the second commit after it has written over its state
 	}
-}
-
-// stateOf finds the state that a transaction reads. The second commit after it
-// writes over it; then ok is false.
-func (f *File) stateOf(tx *bbolt.Tx) (Meta, bool) {
-	for _, at := range [...]int64{0, f.second} {
-		if m, ok := readMeta(f.file, at); ok && m.Transaction == uint64(tx.ID()) {
-			return m, true
-		}
-	}
-	return Meta{}, false
 }
 
 // CheckAgain runs bbolt's own check on a file that Check found to be sound. It must

@@ -219,28 +219,18 @@ func (x *Index) seal(to uint64, event [16]byte) *batch {
 func (x *Index) Start() {
 	x.working.Go(func() {
 		for b := range x.seals {
-			if x.writeWithRetries(b) {
-				return
+			for err := x.write(b); err != nil; err = x.write(b) {
+				if x.damaged(err) {
+					return
+				}
+				select {
+				case <-x.stop:
+					return // what is not written is read again at the next start
+				case <-time.After(retryDelay):
+				}
 			}
 		}
 	})
-}
-
-func (x *Index) writeWithRetries(b *batch) (ended bool) {
-	for {
-		err := x.write(b)
-		if err == nil {
-			return false
-		}
-		if x.damaged(err) {
-			return true
-		}
-		select {
-		case <-x.stop:
-			return true // what is not written is read again at the next start
-		case <-time.After(retryDelay):
-		}
-	}
 }
 
 // Close waits for the work in the background. Nothing may be added any more.
