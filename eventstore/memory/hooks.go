@@ -85,8 +85,3 @@ func (s *Store) Waiting() int {
 }
 
 type stall struct{ held, released chan struct{} }
-
-func (st *stall) hold() {
-	close(st.held)
-	<-st.released
-}

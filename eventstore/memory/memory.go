@@ -172,7 +172,8 @@ func (s *Store) sync(before eventstore.Position) {
 	if st := s.hooks.stall; st != nil {
 		s.hooks.stall = nil
 		s.mu.Unlock()
-		st.hold()
+		close(st.held)
+		<-st.released
 		s.mu.Lock()
 	}
 	if f := s.hooks.fault; f != nil {
