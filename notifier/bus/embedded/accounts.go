@@ -88,7 +88,10 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 	readers, outside := accountSubscribers, connectors.String()
 	for _, c := range consumers {
 		readers += ", " + accountName(c)
-		ledger.exports = append(ledger.exports, exports(c)...)
+		ledger.exports = append(ledger.exports,
+			export("service", bus.InfoSubject(c.Name), accountName(c), ""),
+			export("service", bus.NextSubject(c.Name), accountName(c), ", response_type: Stream"),
+			export("service", bus.AckSubject(c.Name), accountName(c), ""))
 		outside += consumerAccount(c).String()
 	}
 	for _, s := range bus.PaymentSubjects("*") {
@@ -170,15 +173,6 @@ func consumerAccount(c bus.Consumer) account {
 }
 
 func accountName(c bus.Consumer) string { return "CONSUMER_" + c.Name }
-
-// exports are those of the ledger's account to the consumer's.
-func exports(c bus.Consumer) []string {
-	return []string{
-		export("service", bus.InfoSubject(c.Name), accountName(c), ""),
-		export("service", bus.NextSubject(c.Name), accountName(c), ", response_type: Stream"),
-		export("service", bus.AckSubject(c.Name), accountName(c), ""),
-	}
-}
 
 func export(kind, subject, to, more string) string {
 	return fmt.Sprintf("{%s: %q, accounts: [%s]%s}", kind, subject, to, more)

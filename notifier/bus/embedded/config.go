@@ -3,8 +3,6 @@ package embedded
 import (
 	"crypto/tls"
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -26,18 +24,6 @@ type Config struct {
 	Cluster     *Cluster      // nil: the server is alone
 	Log         zerolog.Logger
 	Metrics     prometheus.Registerer // nil: none
-}
-
-func address(s string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(s)
-	if err != nil {
-		return "", 0, fmt.Errorf("%w: want HOST:PORT", err)
-	}
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return "", 0, fmt.Errorf("port %q: want a number up to 65535", text)
-	}
-	return host, int(n), nil
 }
 
 func (s *Server) options() (*natsserver.Options, error) {

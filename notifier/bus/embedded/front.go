@@ -3,6 +3,7 @@ package embedded
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,8 +37,10 @@ const (
 
 // newFront listens.
 func newFront(listen string, routes bool, log zerolog.Logger) (*front, error) {
-	if _, _, err := address(listen); err != nil {
-		return nil, fmt.Errorf("the address to listen on: %w", err)
+	if _, port, err := net.SplitHostPort(listen); err != nil {
+		return nil, fmt.Errorf("the address to listen on: %w: want HOST:PORT", err)
+	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return nil, fmt.Errorf("the address to listen on: port %q: want a number up to 65535", port)
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -122,10 +125,10 @@ func (f *front) serve(client *admission.Conn) {
 	}()
 	var answers sync.WaitGroup
 	answers.Go(func() {
-		f.pass(client, server, f.listens(client))
+		f.pass(client, server, client)
 		_ = client.Close() // ends the other direction
 	})
-	f.pass(server, client, func() {})
+	f.pass(server, client, nil)
 	_ = server.CloseWrite()
 	answers.Wait()
 }
@@ -145,17 +148,22 @@ func (f *front) dial() (*net.TCPConn, error) {
 	return net.DialTCP("tcp", nil, to)
 }
 
-// pass passes bytes on until either end is closed. It calls before as soon as it has some.
-func (f *front) pass(to, from net.Conn, before func()) {
+// pass passes bytes on until either end is closed. answered is the client that they are
+// answers to, nil if they are none: any answer but the server's greeting may be the one to
+// a client that has signed in, and before the client reads it no longer waits.
+func (f *front) pass(to, from net.Conn, answered *admission.Conn) {
 	b, ok := f.buffers.Get().(*[passedAtOnce]byte)
 	if !ok {
 		b = new([passedAtOnce]byte)
 	}
 	defer f.buffers.Put(b)
-	for {
+	for greeted := false; ; {
 		n, err := from.Read(b[:])
 		if n > 0 {
-			before()
+			if greeted && answered != nil && answered.Waits() && !f.routes {
+				f.ask()
+			}
+			greeted = true
 			_ = to.SetWriteDeadline(time.Now().Add(passTime))
 			if _, err := to.Write(b[:n]); err != nil {
 				return

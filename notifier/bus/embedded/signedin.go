@@ -10,8 +10,6 @@ import (
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-
-	"payledger/notifier/bus/admission"
 )
 
 // proxied is the address of a client, and the line of the PROXY protocol that tells it.
@@ -51,18 +49,6 @@ func (f *front) watch() {
 				f.ask()
 			}
 		}
-	}
-}
-
-// listens is called before each of the server's answers. Any but its greeting may be the
-// one to a client that has signed in, and before the client reads it no longer waits.
-func (f *front) listens(client *admission.Conn) func() {
-	greeted := false
-	return func() {
-		if greeted && client.Waits() && !f.routes {
-			f.ask()
-		}
-		greeted = true
 	}
 }
 
