@@ -32,12 +32,7 @@ func (b *bench) nodes(ctx context.Context) (*nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.nodesFrom(ctx, first)
-}
-
-// nodesFrom makes a cluster of which a directory is the first node.
-func (b *bench) nodesFrom(ctx context.Context, first directory) (n *nodes, err error) {
-	n = &nodes{b: b, dirs: []directory{first}}
+	n := &nodes{b: b, dirs: []directory{first}}
 	args := []string{"cluster", "init", "--data", first.path}
 	addresses, err := freeports.Addresses("127.0.0.1", 3)
 	if err != nil {
@@ -219,67 +214,6 @@ func (b *bench) handOver(ctx context.Context) error {
 		b.row("longest wait for a 201 when the sequencer is "+way.row, "s", took, took.itself())
 	}
 	return nil
-}
-
-// moveIn measures how long a client waits for the answer to a POST, which it sends again
-// until it is 201, while the directory with the long log that serves it becomes the first
-// node of a cluster.
-func (b *bench) moveIn(ctx context.Context) error {
-	d, err := b.filled(ctx, b.payments)
-	if err != nil {
-		return err
-	}
-	first, err := b.serve(ctx, b.program, "the first node", d)
-	if err != nil {
-		return err
-	}
-	n, err := b.nodesFrom(ctx, d)
-	if err != nil {
-		return err
-	}
-	b.step("copying the log to two nodes")
-	began := time.Now()
-	if err := n.join(ctx); err != nil {
-		return err
-	}
-	of := number(float64(b.payments)) + " payments"
-	b.row("copying a log of "+of+" to two nodes", "s", series{time.Since(began).Seconds()})
-	b.step("moving in")
-	n.all = []*target{first, nil, nil}
-	var longest time.Duration
-	g, all := errgroup.WithContext(ctx)
-	posting, stop := context.WithCancel(all)
-	defer stop()
-	g.Go(func() error {
-		for posting.Err() == nil {
-			began := time.Now()
-			if err := first.persist(all); err != nil {
-				return err
-			}
-			longest = max(longest, time.Since(began))
-		}
-		return nil
-	})
-	starting, giveUp := context.WithCancel(ctx)
-	begun := context.AfterFunc(all, giveUp) // else the nodes wait for ever for a cluster that does not begin
-	g.Go(func() error {
-		defer begun()
-		return n.start(starting, 1, 2)
-	})
-	g.Go(func() error {
-		defer stop()
-		if _, err := timed(all, nil, b.program, "cluster", "begin", "--data", d.path); err != nil {
-			return err
-		}
-		return sleep(all, watched)
-	})
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	took := series{longest.Seconds()}
-	b.row("longest wait for a 201 while "+of+" move into a cluster", "s", took, took.itself())
-	_, err = n.sequencer(ctx)
-	return err
 }
 
 // watched is how long clients are watched, at least, once the sequencer goes.

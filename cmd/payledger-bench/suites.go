@@ -100,9 +100,6 @@ func suites() []suite {
 			{"longest wait for a 201 when the sequencer is killed", "", 5, 0, atMost},
 			{"longest wait for a 201 when the sequencer is cut", "", 12, 0, atMost},
 		}, (*bench).handOver},
-		{"movein", "how long POSTs wait while a long log moves into a cluster", []bound{
-			{"longest wait for a 201 while", "", 2, 0, atMost},
-		}, (*bench).moveIn},
 	}
 }
 
@@ -113,7 +110,7 @@ type runCmd struct {
 	Program  string        `help:"The payledger to measure. Default: one that is built from the source in this folder." placeholder:"FILE"`
 	Duration time.Duration `help:"Length of each run." default:"2s"`
 	Rounds   int           `help:"Rounds in which payledger and the baselines take turns; figures are medians over them." default:"3" placeholder:"N"`
-	Payments int           `help:"Payments in the long log of replay, relay, growth and movein." default:"100000" placeholder:"N"`
+	Payments int           `help:"Payments in the long log of replay, relay and growth." default:"100000" placeholder:"N"`
 	Postgres string        `help:"Measure POST beside net/http, pgx and this PostgreSQL database too. The schema payledger_bench is made in it and dropped." placeholder:"URL"`
 	Profile  string        `help:"Write CPU profiles of payledger to this directory, one for each load." placeholder:"DIR"`
 	Update   string        `help:"Also write the report as a table into this Markdown file, between the lines <!-- payledger-bench --> and <!-- end of payledger-bench -->." placeholder:"FILE"`

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,7 +23,7 @@ type clusterCmd struct {
 	Init   clusterInitCmd         `cmd:"" help:"Make a data directory the first node of a new cluster."`
 	Invite clusterInviteCmd       `cmd:"" help:"Let a node join: print a token for it, and wait until it has."`
 	Join   clusterJoinCmd         `cmd:"" help:"Make a data directory that is another node of a cluster."`
-	Begin  admincmd.ClusterBegin  `cmd:"" help:"Let a cluster begin whose first node is served alone."`
+	Begin  clusterBeginCmd        `cmd:"" hidden:""`
 	Status admincmd.ClusterStatus `cmd:"" help:"Show the nodes of a cluster, as one of them sees them."`
 
 	Promote   admincmd.ClusterPromote   `cmd:"" help:"Make a node the sequencer."`
@@ -48,9 +47,9 @@ On the first machine:
 On each of the others:
   payledger cluster join TOKEN --data DIR
 
-Then, on all three, "payledger serve --data DIR" with the same flags, which may name NATS
-servers of your own (--nats-url). A directory that is in use already moves in while it is
-served: see "payledger cluster begin --help".`
+Then, on all three, "payledger serve --data DIR" with the same flags. A directory that is in
+use already becomes the first node the same way: stop its server before "cluster init". It is
+served again, with all that it has, once the other two have joined.`
 }
 
 // nodeListen is the flag of every command that runs a node.
@@ -66,9 +65,9 @@ type clusterInitCmd struct {
 
 // Help is shown by --help.
 func (clusterInitCmd) Help() string {
-	return `The log of the directory becomes that of the cluster. While a server runs on the directory, it
-goes on alone, and "payledger cluster begin" makes it a node once the others are there. Else
-nothing can be added to the log until all three nodes run. Names and addresses stay as they are.
+	return `The log of the directory becomes that of the cluster. No server may run on the directory: stop
+it first. Nothing can be added to the log until all three nodes run, so the time without
+payments is what the two others take to copy it. Names and addresses stay as they are.
 
 cluster.json in the directory holds the node's certificate and key, and here, on the first
 node, the key with which others are let in: keep a copy with that of master.key.`
@@ -84,16 +83,23 @@ func (c clusterInitCmd) Run(a *cli.App) error {
 		}
 		all = append(all, one)
 	}
-	m, served, err := members.Init(a.Ctx, datadir.Dir(c.Data), all)
+	m, err := members.Init(a.Ctx, datadir.Dir(c.Data), all)
 	if err != nil {
 		return err
 	}
-	text := "%[1]s is node %[2]s of cluster %[3]s.\n\nNext, for each of the other two:\n  payledger cluster invite %[4]s --data %[5]s\n  payledger cluster invite %[6]s --data %[5]s\n"
-	if served {
-		text = strings.Replace(text, " is ", " is to be ", 1) + "Once both are served:\n  payledger cluster begin --data %[5]s\n"
-	}
-	return a.Print(map[string]any{"data": c.Data, "cluster": m.Cluster, "node": m.Node, "nodes": m.Members, "begun": !served}, text,
+	return a.Print(map[string]any{"data": c.Data, "cluster": m.Cluster, "node": m.Node, "nodes": m.Members},
+		"%[1]s is node %[2]s of cluster %[3]s.\n\nNext, for each of the other two:\n  payledger cluster invite %[4]s --data %[5]s\n  payledger cluster invite %[6]s --data %[5]s\nThen, on all three:\n  payledger serve --data %[5]s\n",
 		c.Data, m.Node, m.Cluster, all[1].Name, shellWord(c.Data), all[2].Name)
+}
+
+// clusterBeginCmd was how a cluster began while its first node was served.
+type clusterBeginCmd struct {
+	Data string `hidden:"" env:"-"`
+}
+
+// Run says what to do instead.
+func (clusterBeginCmd) Run(*cli.App) error {
+	return cli.Errorf(cli.ExitUsage, "a directory does not move into a cluster while it is served: stop its server, give \"payledger cluster init\", let the other two nodes join, then start all three")
 }
 
 // clusterInviteCmd lets a node join.

@@ -26,8 +26,6 @@ func TestNodesBehindNAT(t *testing.T) {
 		n.more = append(n.more, []string{"--node-listen", in})
 	}
 	does(t, "init", "--data", n.dirs[0])
-	n.start(t, 0)
-	n.project(t)
 	does(t, append([]string{"cluster", "init", "--data", n.dirs[0]}, outside...)...)
 	for i, name := range nodeNames[1:] {
 		token, invited := invite(t, n.dirs[0], name, "--listen", inside[0])
@@ -36,13 +34,8 @@ func TestNodesBehindNAT(t *testing.T) {
 			t.Fatalf("inviting %s: %v", name, err)
 		}
 	}
-	var waiting sync.WaitGroup
-	waiting.Go(func() { n.start(t, 1, 2) })
-	does(t, "cluster", "begin", "--data", n.dirs[0])
-	waiting.Wait()
-	for _, s := range n.servers[1:] {
-		s.ProjectID, s.APIKey = n.servers[0].ProjectID, n.servers[0].APIKey
-	}
+	n.start(t, 0, 1, 2)
+	n.project(t)
 	for i := range n.servers {
 		if a, ok := n.persist(t, i, "POST", "/v1/payments", `{"amount":"15.00"}`); !ok || a.Status != 201 {
 			t.Fatalf("POST: %d %s", a.Status, a.Body)

@@ -7,18 +7,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"payledger/cmd/payledger/cli/natslistentest"
 	"payledger/httpapi/wire"
-	"payledger/notifier/bus"
 	"payledger/notifier/bustest"
-	"payledger/notifier/health/healthtest"
 )
 
 // runbookServers is the configuration of NATS servers that the runbook shows, without
@@ -137,122 +131,6 @@ func TestNodesOnTheOperatorsNATS(t *testing.T) {
 			t.Errorf("a password is in the log: %s", s.stderr)
 		}
 		s.stops(t)
-	}
-}
-
-// operate calls do with each JetStream stream of the ledger, once there is one.
-func operate(t *testing.T, servers string, do func(jetstream.JetStream, jetstream.StreamConfig)) {
-	t.Helper()
-	nc, err := nats.Connect(servers, nats.UserInfo("ledger", "l:s3cret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range bus.OurStreams() {
-		var found jetstream.Stream
-		eventually(t, name+" is there", func() bool {
-			found, err = js.Stream(t.Context(), name)
-			return err == nil
-		})
-		do(js, found.CachedInfo().Config)
-	}
-}
-
-// replicate has three servers keep the JetStream streams, as "nats stream edit" does.
-func replicate(t *testing.T, servers string) {
-	t.Helper()
-	operate(t, servers, func(js jetstream.JetStream, config jetstream.StreamConfig) {
-		config.Replicas = 3
-		s, err := js.UpdateStream(t.Context(), config)
-		if err != nil {
-			t.Fatalf("%s: %v", config.Name, err)
-		}
-		eventually(t, "three servers keep "+config.Name, func() bool {
-			info, err := s.Info(t.Context())
-			return err == nil && info.Cluster != nil && len(info.Cluster.Replicas) == 2 &&
-				!slices.ContainsFunc(info.Cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current })
-		})
-	})
-}
-
-// TestMoveInOnTheOperatorsNATS: a directory whose events are on NATS servers of the
-// operator's becomes the first node of a cluster there while it is served. No post fails or
-// happens twice, and no webhook goes backward.
-func TestMoveInOnTheOperatorsNATS(t *testing.T) {
-	inLong(t)
-	t.Parallel()
-	servers := bustest.StartServers(t, 3, 0, runbookServers(t))
-	h := newHook(t)
-	n := &nodes{servers: make([]*server, len(nodeNames)), flags: []string{
-		"--nats-url", servers.URL, "--nats-credentials", credentials(t, "ledger:l:s3cret"), "--nats-system-credentials", credentials(t, "system:s3cret"),
-	}}
-	var addresses []string
-	for _, name := range nodeNames {
-		n.dirs = append(n.dirs, filepath.Join(t.TempDir(), name))
-		addresses = append(addresses, name+"="+healthtest.FreeAddress(t))
-	}
-	does(t, "init", "--data", n.dirs[0])
-	n.start(t, 0)
-	n.project(t)
-	does(t, "webhook", "add", h.URL+"/hook", "--data", n.dirs[0])
-	p := &poster{n: n, payments: make(map[string]string)}
-	p.posts(t, 5)
-	does(t, append([]string{"cluster", "init", "--data", n.dirs[0]}, addresses...)...)
-	joins(t, n.dirs[0], "b", n.dirs[1])
-	joins(t, n.dirs[0], "c", n.dirs[2])
-
-	operate(t, servers.URL, func(jetstream.JetStream, jetstream.StreamConfig) {}) // they are there
-	const kept = "is kept by 1 of the servers, and it takes 3: nats stream edit"
-	if out := refused(t, 2, n.dirs[1], n.flags...); !strings.Contains(out, kept) {
-		t.Errorf("a node whose events one server keeps: %s", out)
-	}
-	if out, code := payledger(t, "cluster", "begin", "--data", n.dirs[0]); code == 0 || !strings.Contains(out, kept) {
-		t.Errorf("begin while one server keeps the events: exit code %d: %s", code, out)
-	}
-	p.posts(t, 2)
-	replicate(t, servers.URL)
-	writing := make(chan struct{})
-	var all sync.WaitGroup
-	for range 3 {
-		all.Go(func() { p.postsUntil(t, writing) })
-	}
-	all.Go(func() { n.start(t, 1, 2) })
-	does(t, "cluster", "begin", "--data", n.dirs[0])
-	eventually(t, "all nodes take part", func() bool {
-		_, code := payledger(t, "cluster", "status", "--data", n.dirs[0])
-		return code == 0
-	})
-	done := p.count()
-	eventually(t, "payments are made after that", func() bool { return p.count() > done+8 })
-	close(writing)
-	all.Wait()
-	for _, s := range n.servers[1:] {
-		s.ProjectID, s.APIKey = n.servers[0].ProjectID, n.servers[0].APIKey
-	}
-	t.Logf("the longest wait for a 201 was %v", p.longest)
-	var ids []string
-	for key, id := range p.payments {
-		ids = append(ids, id)
-		a, ok := n.persist(t, 2, "POST", "/v1/payments", `{"amount":"15.00"}`, "Idempotency-Key", key)
-		if !ok || a.Status != 201 || a.text(t, "id") != id {
-			t.Errorf("the same request again: %d %s, want payment %s", a.Status, a.Body, id)
-		}
-	}
-	n.agree(t, len(ids))
-	n.servers[n.sequencer(t, 1)].kill()
-	paid := ids[:5]
-	for i, id := range paid {
-		n.pays(t, i, id)
-	}
-	eventually(t, "every payment's outcome is notified", func() bool { return h.knows(paid) })
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, w := range h.wrongs {
-		t.Error(w)
 	}
 }
 

@@ -72,6 +72,6 @@ func clusterRunbook(t *testing.T) doctest.Section {
 		Before: threeMachines,
 		After: `ready a
 payledger project list --data "$DIR/a"`,
-		Want: []string{"the cluster has begun", "sequencer", "was made anew", "witnesses vouch", "Shop"},
+		Want: []string{"sequencer", "was made anew", "witnesses vouch", "Shop"},
 	}
 }

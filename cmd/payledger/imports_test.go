@@ -747,16 +747,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder: "cmd/payledger/movein",
-			why:    "what happens before a directory takes part in its cluster; what stops and starts meanwhile is the service's",
-			ours: []string{
-				"cmd/payledger/datadir", "cmd/payledger/httpserver", "cmd/payledger/members", "domain", "eventstore", "eventstore/bolt", "eventstore/cluster",
-				"eventstore/cluster/founding", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/wire", "notifier/bus/external", "notifier/health",
-			},
-			modules: []string{zerolog},
-			keepOut: []string{"encoding/json"},
-		},
-		{
 			folder: "cmd/payledger/export",
 			why:    "an auditor's files come from the log by the admin interface, whether a server runs or not",
 			ours: []string{

@@ -2,12 +2,10 @@ package bolt
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -67,7 +65,7 @@ func (s *Store) Group(ctx context.Context, number uint64) (g *Group, ok bool, er
 		}
 		log := tx.Bucket(bucketRecords)
 		g.Before = recordSum(log, g.First-1)
-		g.Records, err = copyRecords(log, g.First, end, math.MaxInt)
+		g.Records, err = copyRecords(log, g.First, end)
 		return err
 	})
 	return g, ok && err == nil, err
@@ -105,35 +103,13 @@ func (s *Store) verifyGroups() error {
 	})
 }
 
-// After is what the file has after a position, at most so many records and bytes of them,
-// or one record, for Extend of a file that ends there. If this file ends before the
-// position, it fits no file.
-func (s *Store) After(ctx context.Context, p eventstore.Position, records, size int) (*Group, error) {
-	durable, err := s.tail.Last()
-	if err := cmp.Or(ctx.Err(), err); err != nil {
-		return nil, err
-	}
-	g := &Group{First: min(p, durable) + 1}
-	return g, s.view(p, func(tx *bbolt.Tx) (err error) {
-		log := tx.Bucket(bucketRecords)
-		g.Before = recordSum(log, g.First-1)
-		g.Records, err = copyRecords(log, g.First, min(durable, g.First+eventstore.Position(records)-1), size)
-		return err
-	})
-}
-
-// copyRecords are the records from one position to another as they are stored, at most so
-// many bytes of them, or one.
-func copyRecords(log *bbolt.Bucket, from, to eventstore.Position, size int) (values [][]byte, err error) {
+// copyRecords are the records from one position to another as they are stored.
+func copyRecords(log *bbolt.Bucket, from, to eventstore.Position) (values [][]byte, err error) {
 	for at := from; at <= to; at++ {
 		if _, err := readRecord(log, at); err != nil {
 			return nil, err
 		}
-		value := log.Get(positionKey(at))
-		if size -= len(value); size < 0 && len(values) > 0 {
-			break
-		}
-		values = append(values, bytes.Clone(value))
+		values = append(values, bytes.Clone(log.Get(positionKey(at))))
 	}
 	return values, nil
 }

@@ -62,12 +62,18 @@ func (s *Store) Replica() (r Replica, err error) {
 func (s *Store) End() (first eventstore.Position, before [sha256.Size]byte, err error) {
 	last, err := s.tail.Last()
 	if err == nil {
-		err = s.view(last, func(tx *bbolt.Tx) error {
-			before = recordSum(tx.Bucket(bucketRecords), last)
-			return nil
-		})
+		before, err = s.Sum(last)
 	}
 	return last + 1, before, err
+}
+
+// Sum is the SHA-256 of the record at a position of the file; zero for position 0.
+func (s *Store) Sum(p eventstore.Position) (sum [sha256.Size]byte, err error) {
+	err = s.view(p, func(tx *bbolt.Tx) error {
+		sum = recordSum(tx.Bucket(bucketRecords), p)
+		return nil
+	})
+	return sum, err
 }
 
 // Join makes the file follow a LOG from the group of this number on; what it holds
@@ -150,17 +156,6 @@ func (s *Store) Leave() error {
 		s.applied = applied{}
 	}
 	return err
-}
-
-// Share makes the groups of a store that was on its own those of a cluster: Replicate,
-// Replicated, Admit, Readable and Newest of the options hold from the next group on.
-func (s *Store) Share(o Options) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	s.agree, s.staging.admit, s.staging.readable, s.staging.observe = o.Replicate, o.Admit, o.Readable, o.Newest
-	if o.Replicated != nil {
-		s.agreed = o.Replicated
-	}
 }
 
 // Detach makes a copy of a cluster's file follow no LOG: see Leave.

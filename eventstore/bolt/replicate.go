@@ -104,27 +104,6 @@ func (s *Store) note(g *Group) error {
 // the error is a *MismatchError and nothing is changed. Other errors are those of
 // Append. It must not be called while Replicate is.
 func (s *Store) Apply(g *Group) error {
-	return s.take(func() error {
-		if err := s.stageGroup(g); err != nil {
-			return err
-		}
-		return s.note(g)
-	})
-}
-
-// Extend makes records durable that follow the last one in another node's file, while
-// this one follows no LOG yet: see After. Errors are those of Apply.
-func (s *Store) Extend(g *Group) error {
-	return s.take(func() error {
-		if !s.applied.of.IsZero() {
-			return g.mismatch("this log is in a cluster, and gets groups")
-		}
-		return s.stageRecords(g)
-	})
-}
-
-// take writes what is staged of another node's.
-func (s *Store) take(stage func() error) error {
 	if !s.awaitSound() {
 		return eventstore.ErrClosed
 	}
@@ -133,7 +112,12 @@ func (s *Store) take(stage func() error) error {
 	if s.agree == nil {
 		return ErrClustered
 	}
-	n, err := s.write(pagesOf(MaxGroupCommits, MaxGroupBytes), stage)
+	n, err := s.write(pagesOf(MaxGroupCommits, MaxGroupBytes), func() error {
+		if err := s.stageGroup(g); err != nil {
+			return err
+		}
+		return s.note(g)
+	})
 	s.saveReplaced()
 	if n > 0 {
 		s.counted(n, 0)
@@ -159,19 +143,12 @@ func (g *Group) mismatch(format string, args ...any) error {
 
 // stageGroup stages a group of LOG.
 func (s *Store) stageGroup(g *Group) error {
-	switch {
-	case s.applied.of.IsZero():
-		return g.mismatch("this log is in no cluster")
-	case g.Number <= s.applied.number:
-		return g.mismatch("group %d was the last one", s.applied.number)
-	}
-	return s.stageRecords(g)
-}
-
-// stageRecords stages the records of a group.
-func (s *Store) stageRecords(g *Group) error {
 	mismatch, staged := g.mismatch, &s.staging
 	switch {
+	case s.applied.of.IsZero():
+		return mismatch("this log is in no cluster")
+	case g.Number <= s.applied.number:
+		return mismatch("group %d was the last one", s.applied.number)
 	case g.First != staged.durable+1:
 		return mismatch("it begins at position %d, this log ends at %d", g.First, staged.durable)
 	case g.Before != recordSum(staged.log, staged.durable):

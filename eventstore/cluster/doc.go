@@ -97,9 +97,7 @@
 // history and is made anew from a peer's, never mended.
 //
 // Beginning. LOG begins behind the last event that its founder has, and every file has
-// to have the same up to there. A file that ends before, which is a copy that was made
-// while the founder served alone, gets the rest from the founder's: before there is LOG
-// (founding.Lend), so that little is missing then, and after that. JetStream makes a stream
+// to have the same up to there. JetStream makes a stream
 // only while all servers that shall keep it are up: the others are made before LOG
 // (Config.Prepare), so that a node may be lost as soon as there is LOG.
 //

@@ -62,11 +62,6 @@ func (s *Store) findLOG(ctx context.Context, c Config) (b founding.Base, err err
 			}
 		}
 		s.report(err)
-		if !c.Found && r.Log.IsZero() {
-			if err := s.arrival(c).Approach(ctx); err != nil {
-				return b, err
-			}
-		}
 		select {
 		case <-ctx.Done():
 			return b, errors.Join(ctx.Err(), err)

@@ -15,12 +15,8 @@ import (
 	"payledger/eventstore/cluster/wire"
 )
 
-// replicate is bolt's hook: it waits for the machine's decision. Before the machine runs,
-// nothing decides, and only requests from the time when the file was alone append to it.
+// replicate is bolt's hook: it waits for the machine's decision.
 func (s *Store) replicate(g *bolt.Group) error {
-	if !s.looping.Load() {
-		return eventstore.ErrBusy
-	}
 	g.Writer, g.At = s.writer, s.clock().UnixMilli()
 	s.post(staged{g})
 	select {

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"payledger/eventstore/bolt"
-	"payledger/eventstore/cluster/founding"
 	"payledger/eventstore/cluster/wire"
 )
 
@@ -97,9 +96,6 @@ func (s *Store) listen() error {
 		},
 		verbLeave: func(m *nats.Msg) { s.serveBeside(s.leavings, m, s.leaveHere) },
 		verbFetch: func(m *nats.Msg) { s.serveBeside(s.fetches, m, s.groupsFrom) },
-		founding.VerbRecords: func(m *nats.Msg) {
-			s.serveBeside(s.fetches, m, func(request []byte) []byte { return founding.Behind(s.ctx, s.Store, request) })
-		},
 		verbLease: func(*nats.Msg) {
 			if s.lease != nil {
 				s.lease.Look()

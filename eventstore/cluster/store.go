@@ -23,7 +23,6 @@ type Config struct {
 	Name  string
 	Peers []string
 	Path  string       // of the event log
-	File  *bolt.Store  // it, if it is open: nothing is appended to it any more. nil: Open opens it
 	Bolt  bolt.Options // Replicate, Replicated, Admit and Readable are set by Open
 	Conn  *nats.Conn   // Open does not close it
 
@@ -74,7 +73,6 @@ type Store struct {
 	ctx          context.Context //nolint:containedctx // that of the goroutines, until no Append is under way
 	end          context.CancelFunc
 	running      sync.WaitGroup
-	looping      atomic.Bool // since loop was begun
 
 	missing atomic.Pointer[time.Time] // since when the servers have said nothing but that there is no LOG
 
@@ -137,9 +135,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	c.Bolt.Replicate = s.replicate
 	c.Bolt.Admit, c.Bolt.Readable = s.admit, s.forms.Readable
 	c.Bolt.Replicated = func() { s.post(committed{}) }
-	if s.Store = c.File; s.Store != nil {
-		s.Share(c.Bolt)
-	} else if s.Store, err = bolt.Open(c.Path, c.Bolt); err != nil {
+	if s.Store, err = bolt.Open(c.Path, c.Bolt); err != nil {
 		s.end()
 		return nil, err
 	}
@@ -160,9 +156,6 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	}
 	b, err := s.findLOG(ctx, c)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.arrival(c).Arrive(ctx, b); err != nil {
 		return nil, err
 	}
 	if err := founding.Join(s.Store, b); err != nil {
@@ -186,7 +179,6 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
-	s.looping.Store(true)
 	s.running.Go(s.loop)
 	s.running.Go(s.feed)
 	s.running.Go(func() { s.every(tickEvery, func() { s.post(tick{}) }) })
@@ -197,10 +189,6 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	}
 	s.running.Go(func() { s.every(fitEvery, s.examine) })
 	return s, nil
-}
-
-func (s *Store) arrival(c Config) founding.Arrival {
-	return founding.Arrival{File: s.Store, Conn: c.Conn, Node: c.Name, Peers: c.Peers, LOG: c.LOG, Report: s.report}
 }
 
 // Close ends Follow, waits for the Appends under way, ends the node's part and closes

@@ -53,11 +53,6 @@ type Config struct {
 	// with Nodes. The error says why it is not.
 	Promote func(ctx context.Context, node string) error
 
-	// Begin makes a directory that is alone, and was prepared for it, the first node of
-	// its cluster, as soon as the other nodes can begin; nil: it cannot. The error
-	// says why it stays alone.
-	Begin func(context.Context) error
-
 	// EndCluster ends the cluster, so that this server goes on alone; needed with Nodes.
 	EndCluster func(context.Context) error
 
@@ -119,8 +114,6 @@ func (a *admin) routes() []edge.Route {
 	}
 	if a.cfg.Nodes != nil {
 		table = append(table, a.nodeRoutes()...)
-	} else if a.cfg.Begin != nil {
-		table = append(table, edge.Route{Method: "POST", Path: "/admin/cluster", Operation: "adminBeginCluster", Endless: true, Handle: a.begin})
 	}
 	if a.cfg.Backup != nil {
 		table = append(table, edge.Route{Method: "GET", Path: "/admin/backup", Operation: "adminBackup", Endless: true, Handle: a.backup})
@@ -175,7 +168,6 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/suspense?project=&limit=&cursor= → {"data":[wire.Suspense…],"next_cursor"}, of at most limit payments
 //	GET    /admin/status                → wire.Status
 //	GET    /admin/cluster               → {"data": [wire.Node]}
-//	POST   /admin/cluster               → 202 {}: the cluster begins, and requests wait until it has
 //	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the sequencer
 //	POST   /admin/cluster/end            → {"data": [wire.Node]}, once the cluster has ended
 //	POST   /admin/cluster/rebase         → 202 {}: the common write-ahead log is made anew, also by a node that waits for it

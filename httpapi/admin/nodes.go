@@ -26,13 +26,6 @@ func (a *admin) promote(x *edge.Exchange) error {
 	return a.nodes(x)
 }
 
-func (a *admin) begin(x *edge.Exchange) error {
-	if err := a.cfg.Begin(x.Context()); err != nil {
-		return edge.Unavailable("1", "The log is kept on this machine alone, as before: "+err.Error()+".")
-	}
-	return x.Reply(http.StatusAccepted, struct{}{})
-}
-
 func (a *admin) endCluster(x *edge.Exchange) error {
 	if err := a.cfg.EndCluster(x.Context()); err != nil {
 		return edge.Unavailable("1", "The cluster has not ended, or that is not known: "+err.Error()+".")

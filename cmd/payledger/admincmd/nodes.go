@@ -42,19 +42,11 @@ func runningNode(a *cli.App, c Directory) (*cli.Client, error) {
 	case err != nil:
 		return nil, err
 	case !d.Clustered():
-		return nil, notBegun(d)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
 	case m == nil:
 		return nil, fmt.Errorf("no server answers on %s", d)
 	}
 	return m, nil
-}
-
-// notBegun says why a directory is in no cluster.
-func notBegun(d datadir.Dir) error {
-	if datadir.Exists(d.NextCluster()) {
-		return cli.Errorf(cli.ExitDirectory, "%s is prepared for a cluster and alone as yet: \"payledger cluster begin\" begins it", d)
-	}
-	return cli.Errorf(cli.ExitDirectory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
 }
 
 // nodesOf asks a server for the nodes.
@@ -114,49 +106,6 @@ func nodeRows(all []wire.Node) (rows [][]string) {
 	return rows
 }
 
-// ClusterBegin lets a prepared cluster begin.
-type ClusterBegin struct{ Directory }
-
-// Help is shown by --help.
-func (ClusterBegin) Help() string {
-	return `After "payledger cluster init" on a directory that is served: once the other two nodes have
-joined and are served too, their copies get what was added since. When little is missing, this
-server becomes a node, with the log as it is. Requests to it wait meanwhile, for less than two
-seconds as a rule, and who waits longer is asked to try again (503).
-
-The command waits for the other nodes; if it is interrupted before they are there, everything is
-as before. It returns once the cluster has a sequencer. From then on a payment is recorded when
-two nodes have it.`
-}
-
-// Run lets the cluster begin.
-func (c ClusterBegin) Run(a *cli.App) error {
-	d := datadir.Dir(c.Data)
-	m, err := c.Running(a)
-	switch {
-	case err != nil:
-		return err
-	case d.Clustered():
-		return cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster already", d)
-	case !datadir.Exists(d.NextCluster()):
-		return notBegun(d)
-	case m == nil:
-		return fmt.Errorf("no server answers on %s: \"payledger serve\" it first", d)
-	}
-	if err := a.Note("waiting for the other nodes: they have to be served, and get what they lack"); err != nil {
-		return err
-	}
-	if err := m.Call(a.Ctx, http.MethodPost, "/admin/cluster", nil, nil); err != nil {
-		return err
-	}
-	return awaitSequencer(a, m, "the cluster has begun", func() error {
-		if !d.Clustered() {
-			return fmt.Errorf("the cluster has not begun, %s is alone as before: its server's log says why; start it if it has ended, and begin again", d)
-		}
-		return errors.New("the cluster has begun and is not ready yet: see \"payledger cluster status\"")
-	})
-}
-
 // awaitSequencer waits until the cluster has a sequencer, and the node that is asked takes
 // part. late says why it may take no longer.
 func awaitSequencer(a *cli.App, m *cli.Client, done string, late func() error) error {
@@ -183,7 +132,7 @@ func awaitSequencer(a *cli.App, m *cli.Client, done string, late func() error) e
 }
 
 const (
-	// beginTime is how long a cluster that has begun is waited for.
+	// beginTime is how long a cluster whose LOG was made anew is waited for.
 	beginTime = time.Minute
 	lookEvery = 50 * time.Millisecond
 )

@@ -75,10 +75,6 @@ func (d Dir) NATS() string { return filepath.Join(string(d), "nats") }
 // Cluster is the path of what makes the directory a node of a cluster.
 func (d Dir) Cluster() string { return filepath.Join(string(d), "cluster.json") }
 
-// NextCluster is the path of what makes the directory a node of a cluster once that
-// begins; until then the directory is alone.
-func (d Dir) NextCluster() string { return filepath.Join(string(d), "cluster.next.json") }
-
 // ClusterNATS is the path of the directory of a node's JetStream. A JetStream that was
 // alone cannot become a part of one on several servers, and keeps its own.
 func (d Dir) ClusterNATS() string { return filepath.Join(string(d), "nats-cluster") }
@@ -104,7 +100,7 @@ func (d Dir) Restored() string { return filepath.Join(string(d), "restored.json"
 func (d Dir) Files() []string {
 	return []string{
 		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(), d.Consumers(),
-		d.Claims(), d.Account(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.NextCluster(), d.ClusterNATS(),
+		d.Claims(), d.Account(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterNATS(),
 	}
 }
 

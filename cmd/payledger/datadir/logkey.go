@@ -66,11 +66,6 @@ func (d Dir) plannedLogID() (domain.ID, error) {
 	if _, err := os.Stat(d.LogKey()); errors.Is(err, fs.ErrNotExist) {
 		return domain.ID{}, nil
 	}
-	return d.LedgerOfKey()
-}
-
-// LedgerOfKey is the id of the log whose checkpoints the directory's key signs.
-func (d Dir) LedgerOfKey() (domain.ID, error) {
 	s, err := d.ReadLogKey()
 	if err != nil {
 		return domain.ID{}, err

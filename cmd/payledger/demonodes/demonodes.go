@@ -59,7 +59,7 @@ func Make(ctx context.Context, dir string, stderr io.Writer) error {
 	}
 	m, err := members.Load(first)
 	if err == nil && m == nil {
-		_, _, err = members.Init(ctx, first, nodes)
+		_, err = members.Init(ctx, first, nodes)
 	}
 	if err != nil {
 		return err

@@ -26,10 +26,9 @@
 // nodewitness). The public half stands in its certificate, so that the authority says
 // whose it is.
 //
-// The copies may be of different moments: a node gets what it lacks from the first one when
-// it is served. A directory that is served while the cluster is made has cluster.next.json,
-// and is alone, until Begin. datadir refuses to open the log of a directory with
-// cluster.json: only nodes together may add to it.
+// datadir refuses to open the log of a directory with cluster.json for writing: only nodes
+// together may add to it. So the log does not grow between Init and the moment at which all
+// three nodes take part, and the first copies are equal.
 //
 // A node is served by one process. A copy of its directory that is served beside it is found,
 // and one of the two processes ends: see announceEvery.

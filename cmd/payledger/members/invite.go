@@ -64,13 +64,10 @@ func CopyStopped(ctx context.Context, d datadir.Dir) Copy {
 
 // Invite lets one node join at an address, empty for that of this node, until ctx ends.
 // listen is the address of this machine that is taken for it, empty for the same one.
-// tell hears the token once it is taken. The log is copied when the node joins;
-// it may grow meanwhile, and the node gets the rest when it is served.
+// tell hears the token once it is taken. The log is copied when the node joins; where the
+// cluster runs it may grow meanwhile, and the node gets the rest when it is served.
 func Invite(ctx context.Context, d datadir.Dir, node, address string, listen ListenAddress, source Copy, tell func(Token) error) (err error) {
 	m, err := Load(d)
-	if m == nil && err == nil {
-		m, err = Prepared(d)
-	}
 	switch {
 	case err != nil:
 		return err

@@ -24,7 +24,6 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/eventstore/bolt"
-	"payledger/eventstore/boltfile"
 	"payledger/notifier/bus/external"
 )
 
@@ -79,53 +78,38 @@ func ParseAddress(s string) (Address, error) {
 }
 
 // Init makes a directory the first node of a new cluster. Its log becomes the
-// cluster's. If a server runs on the directory, it goes on alone until Begin.
-func Init(ctx context.Context, d datadir.Dir, all []Address) (m *Member, served bool, err error) {
+// cluster's. No server may run on the directory.
+func Init(ctx context.Context, d datadir.Dir, all []Address) (m *Member, err error) {
 	if err := check(all); err != nil {
-		return nil, false, cli.WithCode(cli.ExitUsage, err)
-	}
-	if datadir.Exists(d.NextCluster()) {
-		return nil, false, cli.Errorf(cli.ExitDirectory, "%s is prepared for a cluster already: remove %s to prepare another one", d, d.NextCluster())
+		return nil, cli.WithCode(cli.ExitUsage, err)
 	}
 	m = &Member{Format: format, Cluster: domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next(), Node: all[0].Name, Members: all}
-	served, err = d.Reach(ctx, func() error {
+	served, err := d.Reach(ctx, func() error {
 		store, err := d.Open(bolt.Options{}) // nobody else has the directory
 		if err != nil {
 			return err
 		}
 		m.Ledger = store.LogID()
-		return errors.Join(m.begin(d, d.Cluster()), store.Close())
+		return errors.Join(m.begin(d), store.Close())
 	})
 	switch {
-	case !served:
-		return m, false, err
-	case d.Clustered():
-		return nil, true, cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster already", d)
+	case served && d.Clustered():
+		return nil, cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster already", d)
+	case served:
+		return nil, cli.Errorf(cli.ExitInUse, "a server runs on %s: stop it, give the command again, let the other two nodes join, then start all three", d)
 	}
-	if m.Ledger, err = d.LedgerOfKey(); err != nil {
-		return nil, true, err
-	}
-	err = m.begin(d, d.NextCluster())
-	return m, true, err
+	return m, err
 }
 
 // begin makes the authority and the first node, and writes its file.
-func (m *Member) begin(d datadir.Dir, file string) error {
+func (m *Member) begin(d datadir.Dir) error {
 	if _, err := d.LogSigner(m.Ledger); err != nil {
 		return err
 	}
 	if err := m.found(); err != nil {
 		return err
 	}
-	return m.write(file)
-}
-
-// Begin makes a directory that was alone the node that it is prepared to be, durably.
-func Begin(d datadir.Dir) error {
-	if err := os.Rename(d.NextCluster(), d.Cluster()); err != nil {
-		return cli.Errorf(cli.ExitDirectory, "%w", err)
-	}
-	return boltfile.SyncDir(string(d))
+	return m.write(d.Cluster())
 }
 
 func check(all []Address) error {
@@ -152,13 +136,8 @@ func (m *Member) write(file string) error {
 }
 
 // Load reads the directory's cluster.json; nil: it is in no cluster.
-func Load(d datadir.Dir) (*Member, error) { return read(d.Cluster()) }
-
-// Prepared reads what the directory is to be in a cluster that has not begun; nil: it is
-// not prepared.
-func Prepared(d datadir.Dir) (*Member, error) { return read(d.NextCluster()) }
-
-func read(file string) (*Member, error) {
+func Load(d datadir.Dir) (*Member, error) {
+	file := d.Cluster()
 	if !datadir.Exists(file) {
 		return nil, nil // also where the directory is none: the next error says that better
 	}

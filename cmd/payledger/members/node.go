@@ -50,8 +50,7 @@ type Node struct {
 // Part is what a node needs to take part.
 type Part struct {
 	Dir     datadir.Dir
-	Version string      // of the program
-	File    *bolt.Store // the event log if it is open: see cluster.Config
+	Version string // of the program
 	Bolt    bolt.Options
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer
@@ -82,7 +81,7 @@ func (n *Node) takePart(ctx context.Context, p Part) (err error) {
 	}
 	c := cluster.Config{
 		Foreign: n.Server == nil,
-		Name:    m.Node, Path: p.Dir.Ledger(), File: p.File, Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
+		Name:    m.Node, Path: p.Dir.Ledger(), Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
 		Prepare: func(ctx context.Context, ledger domain.ID) error { return bus.MakeStreams(ctx, n.Conn, ledger) },
 		Conn:    n.Conn.NATS(), Report: n.Report, Program: forms.Program{Version: p.Version, Reads: eventstore.Reads()},
 	}
@@ -113,8 +112,9 @@ func (n *Node) watch(ctx context.Context, run func(context.Context)) {
 	n.watching.Go(func() { run(ctx) })
 }
 
-// Visit is Enter where another process may have the directory: then it fails.
-func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (*Node, error) {
+// Visit starts the node's NATS server alone, or connects to the operator's: the node can
+// talk to the others, and has no log. It fails if another process has the directory.
+func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (_ *Node, err error) {
 	release, err := bolt.Hold(d.Ledger())
 	switch {
 	case errors.Is(err, bolt.ErrLocked):
@@ -122,12 +122,6 @@ func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 	case err == nil:
 		defer release() //nolint:errcheck // nothing was written
 	}
-	return m.Enter(ctx, d, log)
-}
-
-// Enter starts the node's NATS server alone, or connects to the operator's: the node can
-// talk to the others, and has no log.
-func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (_ *Node, err error) {
 	if err := m.checkPeers(ctx, d); err != nil {
 		return nil, err
 	}

@@ -59,33 +59,19 @@ func (s *Shutdown) Started(name string, stop func() error) {
 	s.parts = append(s.parts, part{name, stop})
 }
 
-// Parts is how many parts there are, for Back.
-func (s *Shutdown) Parts() int { return len(s.parts) }
-
 // Begin sets the bound, which holds until all parts have stopped.
 func (s *Shutdown) Begin() {
 	s.once.Do(func() { s.bound = time.AfterFunc(s.after, s.cut) })
 }
 
 // Stop stops the parts.
-func (s *Shutdown) Stop() error {
+func (s *Shutdown) Stop() (err error) {
 	s.Begin()
 	defer s.bound.Stop()
-	return s.unwind(0)
-}
-
-// Back stops the parts that were started after the first so many, within the same bound.
-func (s *Shutdown) Back(to int) error {
-	defer time.AfterFunc(s.after, s.cut).Stop()
-	return s.unwind(to)
-}
-
-func (s *Shutdown) unwind(to int) (err error) {
-	for _, p := range slices.Backward(s.parts[to:]) {
+	for _, p := range slices.Backward(s.parts) {
 		s.current.Store(&p.name)
 		err = errors.Join(err, p.stop())
 	}
-	s.parts = s.parts[:to]
 	return err
 }
 

@@ -52,7 +52,6 @@ type messaging struct {
 	collector   *collect.Collector
 
 	stopWork, stopServer func() error
-	stopSending          func() error // what is a part of stopWork, where this process works alone
 }
 
 // checkWait is how long the start waits for an external NATS server to say which
@@ -105,22 +104,19 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	if b.server != nil {
 		watched = b.server.Run
 	}
-	w, err := b.begin(c, o, metrics, c.deliveries.lanes, func(err error) error { return err })
-	if err != nil {
+	if b.stopWork, err = b.begin(c, o, metrics, c.deliveries.lanes, func(err error) error { return err }); err != nil {
 		return nil, err
 	}
-	b.stopServer, b.stopWork, b.stopSending = b.run(watched, c.consumers.Run, b.routes.run), w.stop, w.stopDeliveries
+	b.stopServer = b.run(watched, c.consumers.Run, b.routes.run)
 	return b, nil
 }
 
-// work is what one process at a time does for the whole log.
-type work struct{ stopWorkers, stopDeliveries, stopRelay func() error }
-
-// begin begins it. Where a part that changes the lanes ends with an error, failed says
-// what of it ends the process.
+// begin begins what one process at a time does for the whole log. Where a part that changes
+// the lanes ends with an error, failed says what of it ends the process. stop stops the
+// workers, then the deliveries and the relay.
 func (b *messaging) begin(
 	c *core, o Options, metrics prometheus.Registerer, lanes *delivery.Lanes, failed func(error) error,
-) (*work, error) {
+) (stop func() error, err error) {
 	copier := relay.New(relay.Config{Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics})
 	c.consumers.Attach(consumers.Live{
 		Address: b.address, External: b.server == nil, Users: b.server.ReloadConsumers, Durables: copier.Durables().KeepNow,
@@ -157,17 +153,11 @@ func (b *messaging) begin(
 	with := func(part func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error { return failed(part(ctx)) }
 	}
-	return &work{
-		stopRelay:      b.run(copier.Run, b.checkpoints.Run),
-		stopDeliveries: b.run(with(func(ctx context.Context) error { return send(ctx, lanes) })),
-		stopWorkers: b.run(workers.Run, with(fanOut.Run), b.enforcer.Run, watchdog.Run, b.collector.Run,
-			func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) }, c.recordRestore),
-	}, nil
-}
-
-// stop stops the workers, then the deliveries and the relay.
-func (w *work) stop() error {
-	return errors.Join(w.stopWorkers(), w.stopDeliveries(), w.stopRelay())
+	stopRelay := b.run(copier.Run, b.checkpoints.Run)
+	stopDeliveries := b.run(with(func(ctx context.Context) error { return send(ctx, lanes) }))
+	stopWorkers := b.run(workers.Run, with(fanOut.Run), b.enforcer.Run, watchdog.Run, b.collector.Run,
+		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) }, c.recordRestore)
+	return func() error { return errors.Join(stopWorkers(), stopDeliveries(), stopRelay()) }, nil
 }
 
 // run starts the parts together and answers how to stop them and wait, which may be done

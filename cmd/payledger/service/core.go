@@ -14,7 +14,6 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/members"
-	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/nodeaccount"
 	"payledger/cmd/payledger/noderebuild"
 	"payledger/cmd/payledger/nodewitness"
@@ -57,7 +56,6 @@ type core struct {
 
 	copies    *filecopy.Server // of the log, for other nodes; nil: the directory is alone
 	closeLog  func() error
-	leaveLog  func()             // has what still uses the log get eventstore.ErrBusy; nil: the directory is a node
 	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
 	stopViews context.CancelFunc
@@ -83,7 +81,6 @@ type CoreOptions struct {
 	Reading bool // a command that only reads: the directory may be read-only
 
 	Member *members.Member // what the directory is in a cluster, to take part; nil: it is alone
-	Moved  *movein.Moving  // what it goes on with if it was alone in this process
 }
 
 // openCore locks the directory, opens the log and brings the projections up
@@ -154,7 +151,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
-		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, leaveLog: opened.leave, views: views, links: links, signed: signed,
+		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, views: views, links: links, signed: signed,
 		ledger: ledger, ids: ids, acts: acts, deliveries: deliveries, consumers: readers, account: sessions, tracer: o.Tracer, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}

@@ -14,7 +14,6 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/members"
-	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
@@ -54,7 +53,6 @@ type opened struct {
 
 	folded eventstore.Store // log, as the projections see it
 	follow func()           // is called before they follow it
-	leave  func()           // lets nothing more through log; nil: the directory is a node
 }
 
 // openLog opens the log. ids observe what other nodes add to it.
@@ -65,8 +63,7 @@ func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs)
 		if err != nil {
 			return opened{}, err
 		}
-		log := movein.NewLog(store, traced(store, o.Tracer))
-		return opened{file: store, log: log, Closer: store, folded: store, follow: func() {}, leave: log.Leave}, nil
+		return opened{file: store, log: traced(store, o.Tracer), Closer: store, folded: store, follow: func() {}}, nil
 	}
 	options.Newest = ids.Observe
 	node, err := takePart(ctx, d, o, options)
@@ -85,20 +82,14 @@ func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs)
 // takePart starts a node and waits until it takes part.
 func takePart(ctx context.Context, d datadir.Dir, o CoreOptions, options bolt.Options) (node *members.Node, err error) {
 	version, _ := process.BuiltFrom()
-	part := members.Part{Dir: d, Version: version, Bolt: options, Log: o.Log, Metrics: o.Metrics}
-	if o.Moved != nil {
-		node, part.File = o.Moved.Node, o.Moved.File
-	} else if node, err = o.Member.Visit(ctx, d, o.Log); err != nil {
+	if node, err = o.Member.Visit(ctx, d, o.Log); err != nil {
 		return nil, err
 	}
-	stop, err := movein.ServeWaiting(ctx, d, node, o.Log)
+	stop, err := serveWaiting(ctx, d, node, o.Log)
 	if err != nil {
 		return nil, errors.Join(err, node.Close())
 	}
-	err = node.TakePart(ctx, part)
-	if o.Moved != nil {
-		err = errors.Join(err, o.Moved.Begun())
-	}
+	err = node.TakePart(ctx, members.Part{Dir: d, Version: version, Bolt: options, Log: o.Log, Metrics: o.Metrics})
 	if err = errors.Join(err, stop()); err != nil {
 		return nil, errors.Join(err, node.Close())
 	}
@@ -200,9 +191,9 @@ func (c *core) nodes(ctx context.Context) []wire.Node {
 		programs = append(programs, s.Program)
 	}
 	for _, s := range statuses {
-		n := movein.NodeOf(s)
+		n := nodeOf(s)
 		n.CannotRead = s.Program.Lacks(programs...)
-		n.Here, n.Replica, n.WitnessKey = s.Name == c.node.Node, movein.ReplicaOf(c.node.Store.Status().LOG, s, c.node.Server == nil), keys[s.Name]
+		n.Here, n.Replica, n.WitnessKey = s.Name == c.node.Node, replicaOf(c.node.Store.Status().LOG, s, c.node.Server == nil), keys[s.Name]
 		all = append(all, n)
 	}
 	return all
@@ -301,14 +292,14 @@ func (c *core) takeOver(ctx context.Context, b *messaging, o Options, metrics pr
 		return nil, err
 	}
 	t := &process.Term{Registerer: metrics}
-	w, err := b.begin(c, o, t, lanes, c.deliveries.node.UnlessLost)
+	stop, err := b.begin(c, o, t, lanes, c.deliveries.node.UnlessLost)
 	if err != nil {
 		return nil, errors.Join(err, c.deliveries.node.Release(lanes))
 	}
 	return func() error {
 		b.watchdog.Store(nil)
 		c.deliveries.node.End()
-		err := errors.Join(w.stop(), c.deliveries.node.Release(lanes))
+		err := errors.Join(stop(), c.deliveries.node.Release(lanes))
 		t.End()
 		return err
 	}, nil

@@ -3,26 +3,21 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/httpserver"
-	"payledger/cmd/payledger/members"
-	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/otlp"
 	"payledger/cmd/payledger/process"
 	"payledger/eventstore/tracing"
 	"payledger/httpapi/conns"
 )
 
-// server is what serves a directory, and what stays when the directory moves into a
-// cluster.
+// server is what serves a directory.
 type server struct {
 	Options
 	dir   datadir.Dir
@@ -34,15 +29,10 @@ type server struct {
 	tracer    *tracing.Tracer
 	room      process.Connections
 
-	gate     *httpserver.Gate // of the public listener
-	listener net.Listener
-	servers  []*httpserver.Server // of the public and the operator's listener
+	listener net.Listener         // of the public address
+	servers  []*httpserver.Server // of the listeners and the admin socket
 	at       Addresses
 	serving  bool
-
-	beginning sync.Mutex // held while it is tried to move
-	moves     chan *movein.Moving
-	moved     *movein.Moving // nil: the directory is what it was at the start
 }
 
 // start starts what has nothing to do with the directory.
@@ -61,7 +51,6 @@ func (s *server) start() (err error) {
 	tracer, stop := otlp.Start(otlp.Config{Version: version, Log: s.Log, Metrics: s.metrics})
 	s.tracer = tracer
 	started("the export of traces", stop)
-	started("the listeners", s.shutServers)
 	s.room, err = process.RoomFor(s.Connections, s.PerAddress, s.Log)
 	return err
 }
@@ -71,24 +60,17 @@ func (s *server) listen(ctx context.Context, key string) (err error) {
 	if s.listener, err = httpserver.Listen(ctx, "listen", s.Listen); err != nil {
 		return err
 	}
-	s.end.Started("the listener", func() error {
-		if s.moved != nil { // it is served
-			return nil
-		}
-		return ignoreNetClosed(s.listener.Close())
-	})
+	s.end.Started("the listener", func() error { return ignoreNetClosed(s.listener.Close()) })
 	s.at = Addresses{BaseURL: s.PublicURL, Data: string(s.dir), VerifierKey: key}
 	if s.at.BaseURL == "" {
 		s.at.BaseURL = "http://" + httpserver.Reachable(s.listener.Addr())
 	}
-	late, err := movein.Late(s.Log, s.at.BaseURL)
-	s.gate = httpserver.NewGate(late)
-	return err
+	return nil
 }
 
 // bounded serves a listener.
-func (s *server) bounded(l net.Listener, h http.Handler, m prometheus.Registerer, c conns.Config) (*httpserver.Server, error) {
-	c.Log, c.Metrics = s.Log, m
+func (s *server) bounded(l net.Listener, h http.Handler, c conns.Config) (*httpserver.Server, error) {
+	c.Log, c.Metrics = s.Log, s.metrics
 	server, err := httpserver.Serve(l, h, c)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -97,32 +79,25 @@ func (s *server) bounded(l net.Listener, h http.Handler, m prometheus.Registerer
 }
 
 // answer serves the operator's and the public listener.
-func (s *server) answer(ctx context.Context) error {
+func (s *server) answer(ctx context.Context, public http.Handler) error {
 	if s.AdminListen != "" {
 		l, err := httpserver.Listen(ctx, "admin-listen", httpserver.OnLoopback(s.AdminListen))
 		if err != nil {
 			return err
 		}
 		s.at.AdminAddress = l.Addr().String()
-		server, err := s.bounded(l, operatorHandler(s.metrics), s.metrics, conns.Config{Name: "operator", Max: httpserver.MaxAdminConnections})
+		server, err := s.bounded(l, operatorHandler(s.metrics), conns.Config{Name: "operator", Max: httpserver.MaxAdminConnections})
 		if err != nil {
 			return err
 		}
 		s.servers = append(s.servers, server)
 	}
-	server, err := s.bounded(s.listener, s.gate, s.metrics, conns.Config{Name: "public", Max: s.room.All, PerAddress: s.room.PerAddress})
+	server, err := s.bounded(s.listener, public, conns.Config{Name: "public", Max: s.room.All, PerAddress: s.room.PerAddress})
 	if err != nil {
 		return err
 	}
 	s.servers = append(s.servers, server)
 	return nil
-}
-
-// shutServers lets the requests under way finish.
-func (s *server) shutServers() error {
-	servers := s.servers
-	s.servers = nil
-	return httpserver.ShutdownAll(s.ShutdownTimeout, servers)
 }
 
 // up logs where the service can be reached.
@@ -137,43 +112,4 @@ func (s *server) up() {
 	}
 	up.Msg("ready")
 	s.serving = true
-}
-
-// begin has the directory begin as a node once it can. The error says why it goes on
-// alone.
-func (s *server) begin(ctx context.Context, c *core) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.stopping, cancel)()
-	if !s.beginning.TryLock() {
-		return errors.New("it is under way already")
-	}
-	defer s.beginning.Unlock()
-	if err := s.nodeable(s.dir); err != nil {
-		return err
-	}
-	if err := c.signed.Whole(ctx); err != nil {
-		return fmt.Errorf("the log is still being compared with its newest checkpoint: %w", err)
-	}
-	next, err := movein.Prepare(ctx, s.dir, c.store, s.NodeListen, s.NATS, s.Log)
-	if err == nil {
-		s.moves <- next
-	}
-	return err
-}
-
-// move stops everything that is on the directory as one that is alone, but for the log
-// and the public listener, and makes it a node durably. What is sent to merchants ends
-// first, since that may take a while.
-func (s *server) move(c *core, b *messaging, next *movein.Moving, mark int) error {
-	s.moved = next
-	err := b.stopSending()
-	c.closeLog = func() error { c.leaveLog(); return nil }
-	if err = errors.Join(err, s.end.Back(mark)); err == nil {
-		err = members.Begin(s.dir)
-	}
-	if err != nil {
-		return errors.Join(err, next.Abandon(), next.File.Close())
-	}
-	return nil
 }

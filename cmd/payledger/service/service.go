@@ -23,7 +23,6 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/members"
-	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
@@ -80,7 +79,7 @@ func (e *LoggedError) Unwrap() error { return e.error }
 // last a checkpoint over all that came of it, the lanes of the deliveries, the
 // projections and the log. All of that has a bound, see process.Shutdown.
 func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) error) (err error) {
-	s := &server{Options: o, dir: d, ready: ready, end: process.NewShutdown(o.ShutdownTimeout, o.Log), moves: make(chan *movein.Moving, 1)}
+	s := &server{Options: o, dir: d, ready: ready, end: process.NewShutdown(o.ShutdownTimeout, o.Log)}
 	defer context.AfterFunc(ctx, s.end.Begin)()
 	defer func() {
 		err = errors.Join(err, s.end.Stop())
@@ -92,39 +91,30 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	if err := s.start(); err != nil {
 		return err
 	}
-	for {
-		again, err := s.serve(ctx)
-		if err != nil || !again {
-			return err
-		}
-	}
+	return s.serve(ctx)
 }
 
-// serve serves the directory as what it is, until all ends or, again, it has become a
-// node.
-func (s *server) serve(ctx context.Context) (again bool, err error) {
-	d, o, end, moved := s.dir, s.Options, s.end, s.moved
-	mark, started := end.Parts(), end.Started
-	metrics := &process.Term{Registerer: s.metrics}
-	started("the metrics", func() error { metrics.End(); return nil })
+// serve serves the directory until all ends.
+func (s *server) serve(ctx context.Context) error {
+	d, o, metrics, started := s.dir, s.Options, s.metrics, s.end.Started
 	member, err := memberOf(d, o)
 	if err != nil {
-		return false, err
+		return err
 	}
 	core, err := openCore(ctx, d, CoreOptions{
 		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
 		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: s.room.Webhooks, Metrics: metrics, Committed: s.committed, Tracer: s.tracer,
-		Member: member, Moved: moved,
+		Member: member,
 	})
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		o.Log.Warn().Err(err).Msg("payledger is stopped before it is ready")
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	started("the data directory", core.close)
-	end.Saving(core.store.Saving)
+	s.end.Saving(core.store.Saving)
 	core.watchLog(metrics)
 	watchNode(metrics, core.node)
 	watchMoney(metrics, core.views)
@@ -132,15 +122,13 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 	if free, floor, full := core.room(o.MinFree); full != nil {
 		o.Log.Error().Err(full).Uint64("free_bytes", free).Uint64("min_free_bytes", floor).Msg("nothing new is recorded until there is room; reading goes on")
 	}
-	if moved == nil {
-		if err := s.listen(ctx, core.signed.Key.VerifierKey()); err != nil {
-			return false, err
-		}
+	if err := s.listen(ctx, core.signed.Key.VerifierKey()); err != nil {
+		return err
 	}
 
 	bus, err := startBus(core, o, metrics)
 	if err != nil {
-		return false, err
+		return err
 	}
 	started("the workers, webhooks and NATS", bus.stop)
 	started("the checkpoints", core.signed.Follow(bus.checkpoints.Publish))
@@ -148,79 +136,57 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 
 	public, err := core.publicHandler(s.at.BaseURL, o, bus, metrics)
 	if err != nil {
-		return false, err
+		return err
 	}
-	administration := bus.administration(o, core, core.statusOf(o, s.at.BaseURL, bus))
-	administration.Begin = func(ctx context.Context) error { return s.begin(ctx, core) }
-	adminHandler, err := core.adminHandler(administration)
+	adminHandler, err := core.adminHandler(bus.administration(o, core, core.statusOf(o, s.at.BaseURL, bus)))
 	if err != nil {
-		return false, err
+		return err
 	}
 	socket, err := d.ListenSocket()
 	if err != nil {
-		return false, fmt.Errorf("opening the admin socket: %w", err)
+		return fmt.Errorf("opening the admin socket: %w", err)
 	}
-	admin, err := s.bounded(socket, adminHandler, metrics, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections})
+	admin, err := s.bounded(socket, adminHandler, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections})
 	if err != nil {
-		return false, err
+		return err
 	}
-	started("the requests under way", func() error {
-		if s.moved != moved { // the others go on, and merchants do not wait for commands
-			if err := httpserver.ShutdownAll(s.ShutdownTimeout, []*httpserver.Server{admin}); err != nil {
-				o.Log.Warn().Err(err).Msg("commands, such as a backup, were broken off, because the directory becomes a node of a cluster: give them again")
-			}
-			s.gate.Shut()
-			return nil
-		}
-		s.servers = append([]*httpserver.Server{admin}, s.servers...)
-		return s.shutServers()
-	})
-	s.gate.Open(public)
-	if moved == nil {
-		if err := s.answer(ctx); err != nil {
-			return false, err
-		}
+	s.servers = append(s.servers, admin)
+	// With those that answer adds.
+	started("the requests under way", func() error { return httpserver.ShutdownAll(s.ShutdownTimeout, s.servers) })
+	if err := s.answer(ctx, public); err != nil {
+		return err
 	}
 	// First of all at the end: a drain would wait for feeds that are followed.
 	started("the feeds", func() error { core.stop(); return nil })
-	if moved == nil {
-		s.up()
-		if err := s.ready(s.at); err != nil {
-			return false, err
-		}
-	} else {
-		o.Log.Info().Str("node", member.Node).Str("cluster", member.Cluster.String()).Msg("the directory is a node of a cluster now")
+	s.up()
+	if err := s.ready(s.at); err != nil {
+		return err
 	}
-	next, dead, err := core.run(ctx, bus, s.moves)
-	if next != nil {
-		return true, s.move(core, bus, next, mark)
-	}
+	dead, err := core.run(ctx, bus)
 	if dead { // nothing can be answered any more that waits for the log
 		s.ShutdownTimeout = min(s.ShutdownTimeout, time.Second)
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	o.Log.Info().Msg("shutting down")
 	core.withdraw()
-	return false, nil
+	return nil
 }
 
-// run waits until ctx ends or a part fails, and answers why that is, or what the directory
-// becomes; dead: the log is not written any more. A failure of the log is the cause of all
-// others, and a log that lost its file is saved first.
-func (c *core) run(ctx context.Context, bus *messaging, moves <-chan *movein.Moving) (next *movein.Moving, dead bool, err error) {
+// run waits until ctx ends or a part fails, and answers why that is; dead: the log is not
+// written any more. A failure of the log is the cause of all others, and a log that lost its
+// file is saved first.
+func (c *core) run(ctx context.Context, bus *messaging) (dead bool, err error) {
 	var duplicate <-chan struct{} // nil: the directory is alone
 	if c.node != nil {
 		duplicate = c.node.Duplicate().Done()
 	}
 	select {
 	case <-ctx.Done():
-		return nil, false, nil
+		return false, nil
 	case <-duplicate:
-		return nil, true, context.Cause(c.node.Duplicate())
-	case next = <-moves:
-		return next, false, nil
+		return true, context.Cause(c.node.Duplicate())
 	case <-c.store.Fatal():
 	case err = <-c.viewsDone:
 		c.viewsDone <- err
@@ -231,16 +197,16 @@ func (c *core) run(ctx context.Context, bus *messaging, moves <-chan *movein.Mov
 		err = fmt.Errorf("the workers stopped: %w", err)
 	}
 	if c.store.Err() == nil {
-		return nil, dead, err
+		return dead, err
 	}
 	select {
 	case <-c.store.Fatal():
 	case <-ctx.Done():
 	}
 	if replaced := (*bolt.ReplacedError)(nil); errors.As(c.store.Err(), &replaced) {
-		return nil, true, cli.Errorf(cli.ExitDirectory, "stopping: %w", replaced)
+		return true, cli.Errorf(cli.ExitDirectory, "stopping: %w", replaced)
 	}
-	return nil, true, fmt.Errorf("stopping, start again to go on from what is on disk: %w", c.store.Err())
+	return true, fmt.Errorf("stopping, start again to go on from what is on disk: %w", c.store.Err())
 }
 
 // progress shows how far long work before the start has come: on a terminal as

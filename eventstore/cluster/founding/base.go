@@ -1,5 +1,5 @@
-// Package founding is how LOG begins: what it begins behind, how a file gets what it lacks in
-// front of that, and how LOG is made anew if the NATS servers have lost it.
+// Package founding is how LOG begins: what it begins behind, and how it is made anew if the
+// NATS servers have lost it.
 //
 // Whatever was answered is in a node's file, so that LOG can be made again without any of
 // its groups. It keeps its id, and its first group gets the number of the last one that any
@@ -57,6 +57,9 @@ const (
 
 // ErrForeign: LOG is that of another cluster, or this file belongs to another one.
 var ErrForeign = errors.New("this event log does not belong to the cluster")
+
+// Nodes is how the subjects of the nodes of a LOG begin.
+func Nodes(log domain.ID) string { return "payledger.node." + log.String() + "." }
 
 // Base is what LOG begins behind.
 type Base struct {

@@ -74,14 +74,14 @@ func StandingOf(ctx context.Context, file *bolt.Store, group uint64, question []
 		first, before = g.First, g.Before
 	}
 	s = Standing{Ledger: file.LogID(), Follows: r.Log, Group: group, First: first, Before: hex.EncodeToString(before[:]), Last: r.Last}
-	for at := range slices.Chunk(question, positionBytes) {
+	for q := range slices.Chunk(question, positionBytes) {
 		sum := ""
-		if p := eventstore.Position(binary.BigEndian.Uint64(at)); p <= r.Last {
-			g, err := file.After(ctx, p, 0, 0)
+		if p := eventstore.Position(binary.BigEndian.Uint64(q)); p <= r.Last {
+			at, err := file.Sum(p)
 			if err != nil {
 				return s, err
 			}
-			sum = hex.EncodeToString(g.Before[:])
+			sum = hex.EncodeToString(at[:])
 		}
 		s.Sums = append(s.Sums, sum)
 	}

@@ -1,4 +1,4 @@
-package movein
+package service
 
 import (
 	"cmp"
@@ -24,31 +24,17 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// Late answers requests with 503 that have waited for too long.
-func Late(log zerolog.Logger, base string) (http.Handler, error) {
-	return unavailable(log, base, "The service is about to go on with other servers beside it.", func(*edge.Exchange) bool { return false })
-}
-
-// unavailable answers everything with 503 but what answer does.
-func unavailable(log zerolog.Logger, base, detail string, answer func(*edge.Exchange) bool) (http.Handler, error) {
-	e, err := edge.New(merchant.Config{Now: time.Now, Entropy: rand.Reader, PublicURL: base}.Edge(log, nil, "waiting"))
-	if err != nil {
-		return nil, err
-	}
-	return e.Wrap(func(x *edge.Exchange) {
-		if !answer(x) {
-			x.Fail(edge.Unavailable("1", detail))
-		}
-	}), nil
-}
-
 // answerTime is how long answers are waited for that are under way when the node takes part.
 const answerTime = 2 * time.Second
 
-// ServeWaiting answers at the admin socket what state the nodes are in, and has LOG made
+// serveWaiting answers at the admin socket what state the nodes are in, and has LOG made
 // anew, while this one waits for the others, until stop is called.
-func ServeWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log zerolog.Logger) (stop func() error, err error) {
-	h, err := unavailable(log, "http://payledger", "This node waits for the other nodes of its cluster.", func(x *edge.Exchange) bool {
+func serveWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log zerolog.Logger) (stop func() error, err error) {
+	e, err := edge.New(merchant.Config{Now: time.Now, Entropy: rand.Reader, PublicURL: "http://payledger"}.Edge(log, nil, "waiting"))
+	if err != nil {
+		return nil, err
+	}
+	h := e.Wrap(func(x *edge.Exchange) {
 		var err error
 		switch x.Request.Method + " " + x.Request.URL.Path {
 		case "GET /admin/cluster":
@@ -60,16 +46,12 @@ func ServeWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log ze
 				err = x.Reply(http.StatusAccepted, struct{}{})
 			}
 		default:
-			return false
+			err = edge.Unavailable("1", "This node waits for the other nodes of its cluster.")
 		}
 		if err != nil {
 			x.Fail(err)
 		}
-		return true
 	})
-	if err != nil {
-		return nil, err
-	}
 	l, err := d.ListenSocket()
 	if err != nil {
 		return nil, err
@@ -98,7 +80,7 @@ func waitingNodes(ctx context.Context, node *members.Node) (all []wire.Node) {
 		case m.Name == node.Node:
 			n.Here, n.Trouble = true, node.Trouble()
 		case err == nil:
-			n = NodeOf(s)
+			n = nodeOf(s)
 		case !slices.Contains(connected, m.Name):
 			n.Role, n.Trouble = wire.RoleSilent, "it is not served at "+m.Address+", or cannot be reached"
 		}
@@ -107,8 +89,8 @@ func waitingNodes(ctx context.Context, node *members.Node) (all []wire.Node) {
 	return all
 }
 
-// NodeOf is a node as its status says.
-func NodeOf(s cluster.Status) wire.Node {
+// nodeOf is a node as its status says.
+func nodeOf(s cluster.Status) wire.Node {
 	n := wire.Node{
 		Node: s.Name, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(), Trouble: cmp.Or(s.Warning, s.Trouble), Replica: "unknown",
 		Version: s.Program.Version, Extra: s.Extra,
@@ -131,9 +113,9 @@ func NodeOf(s cluster.Status) wire.Node {
 	return n
 }
 
-// ReplicaOf says how JetStream sees a node's replica of LOG, of which l is known here, or,
+// replicaOf says how JetStream sees a node's replica of LOG, of which l is known here, or,
 // where the servers are the operator's, how the node sees the replicas there.
-func ReplicaOf(l cluster.LOG, s cluster.Status, foreign bool) string {
+func replicaOf(l cluster.LOG, s cluster.Status, foreign bool) string {
 	if foreign {
 		l = s.LOG
 	}
