@@ -7,8 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
@@ -246,7 +244,6 @@ func (c clusterLeaveCmd) Run(a *cli.App) (err error) {
 // clusterRebuildCmd makes a node's log anew.
 type clusterRebuildCmd struct {
 	admincmd.Directory
-	cli.NATSURLFlags
 	nodeListen
 	From string `help:"Node whose log is taken. Default: the first that can give it." placeholder:"NODE"`
 }
@@ -266,11 +263,7 @@ A copy that lacks what this node's newest checkpoint says was signed is refused.
 
 // Run makes the log.
 func (c clusterRebuildCmd) Run(a *cli.App) error {
-	nats, err := c.ForNode(cli.NATSSyncFlags{}, zerolog.New(a.Stderr))
-	if err != nil {
-		return err
-	}
-	done, err := noderebuild.Run(a.Ctx, datadir.Dir(c.Data), c.From, nats, c.NodeListen, a.Stderr)
+	done, err := noderebuild.Run(a.Ctx, datadir.Dir(c.Data), c.From, c.NodeListen, a.Stderr)
 	if err != nil {
 		return err
 	}

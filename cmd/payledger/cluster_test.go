@@ -498,6 +498,8 @@ func TestServeRefusesWhatIsNoNodeOfTheCluster(t *testing.T) {
 	}
 	says(refused(t, 3, n.dirs[2]), "the event log belongs to a cluster")
 	says(refused(t, 2, n.dirs[1], "--nats-listen", "127.0.0.1:0"), "--nats-listen: .* is a node of a cluster")
+	says(refused(t, 2, n.dirs[1], "--nats-url", "nats://127.0.0.1:1"),
+		`--nats-url: .* is a node of a cluster, .*: leave it out; if the cluster's log was on those servers, .*"payledger cluster rebase"`)
 }
 
 // TestWebhooksAfterHandOver: the next sequencer notifies of what the killed one had

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -17,20 +16,7 @@ import (
 func TestClusterRefusesACopiedNode(t *testing.T) {
 	unraced(t)
 	t.Parallel()
-	refusesACopiedNode(t, newNodes(t))
-}
-
-func TestOperatorsNATSRefusesACopiedNode(t *testing.T) {
-	unraced(t)
-	inLong(t)
-	t.Parallel()
-	nats := bustest.StartServers(t, 3, 3, runbookServers(t))
 	n := newNodes(t)
-	n.flags = []string{"--nats-url", nats.URL, "--nats-credentials", credentials(t, "ledger:l:s3cret"), "--nats-system-credentials", credentials(t, "system:s3cret")}
-	refusesACopiedNode(t, n)
-}
-
-func refusesACopiedNode(t *testing.T, n *nodes) {
 	n.start(t, 0, 1, 2)
 	n.project(t)
 	const c = 2

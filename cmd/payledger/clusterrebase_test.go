@@ -2,22 +2,16 @@ package main
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"payledger/cmd/payledger/datadir"
-	"payledger/notifier/bus"
-	"payledger/notifier/bustest"
 )
 
 // TestClusterWithoutItsLOG: the directories of JetStream are removed on all three nodes, of
 // which one was behind. They wait, and go on after one command: with every payment, and with
-// webhooks that go forward.
+// webhooks that go forward. The same where a machine is lost besides, once it is made anew.
 func TestClusterWithoutItsLOG(t *testing.T) {
 	inLong(t)
 	t.Parallel()
@@ -91,86 +85,27 @@ func TestClusterWithoutItsLOG(t *testing.T) {
 			t.Errorf("of payment %s %d notifications came, and %d before", id, times, before[id])
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, w := range h.wrongs {
-		t.Error(w)
-	}
-}
 
-// TestLOGDeletedOnTheOperatorsNATS: LOG is deleted while the nodes run, then all streams are,
-// and a machine is lost, while they do not.
-func TestLOGDeletedOnTheOperatorsNATS(t *testing.T) {
-	inLong(t)
-	t.Parallel()
-	servers := bustest.StartServers(t, 3, 3, runbookServers(t))
-	conn, err := nats.Connect(servers.URL, nats.UserInfo("ledger", "l:s3cret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := newNodes(t)
-	n.flags = []string{
-		"--nats-url", servers.URL, "--nats-credentials", credentials(t, "ledger:l:s3cret"), "--nats-system-credentials", credentials(t, "system:s3cret"),
-	}
-	n.start(t, 0, 1, 2)
-	n.project(t)
-	var ids []string
-	pay := func() {
-		t.Helper()
-		for i := range 6 {
-			a, ok := n.persist(t, i, "POST", "/v1/payments", `{"amount":"15.00"}`)
-			if !ok || a.Status != 201 {
-				t.Fatalf("POST: %d %s", a.Status, a.Body)
-			}
-			ids = append(ids, a.text(t, "id"))
-			n.pays(t, i, ids[len(ids)-1])
-		}
-		n.agree(t, len(ids))
-	}
-	rebases := func(asked int) {
-		t.Helper()
-		eventually(t, "the nodes say that LOG is lost", func() bool {
-			out, _ := payledger(t, "cluster", "status", "--data", n.dirs[asked])
-			return strings.Contains(out, `"payledger cluster rebase"`)
-		})
-		does(t, "cluster", "rebase", "--data", n.dirs[asked])
-	}
-	pay()
-	if err := js.DeleteStream(t.Context(), "LOG"); err != nil {
-		t.Fatal(err)
-	}
-	rebases(2)
-	pay()
-
-	for _, s := range n.servers {
+	for i, s := range n.servers {
 		s.stops(t)
-	}
-	for name := range js.StreamNames(t.Context()).Name() {
-		if err := js.DeleteStream(t.Context(), name); err != nil {
-			t.Errorf("deleting %s: %v", name, err)
+		if err := os.RemoveAll(datadir.Dir(n.dirs[i]).ClusterNATS()); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if err := os.RemoveAll(n.dirs[2]); err != nil {
 		t.Fatal(err)
 	}
 	joins(t, n.dirs[0], "c", n.dirs[2])
-	var waiting sync.WaitGroup
 	waiting.Go(func() { n.start(t, 0, 1, 2) })
-	rebases(1)
-	var made []string
-	for name := range js.StreamNames(t.Context()).Name() {
-		made = append(made, name)
-	}
-	for _, name := range append(bus.OurStreams(), "LOG") {
-		if !slices.Contains(made, name) {
-			t.Errorf("LOG was made anew without %s: %q", name, made)
-		}
-	}
+	says(1, `Once all three nodes are served: "payledger cluster rebase"`)
+	does(t, "cluster", "rebase", "--data", n.dirs[1])
 	waiting.Wait()
-	pay()
+	pay(6, 0, 1, 2)
+	eventually(t, "every payment's outcome is notified", func() bool { return h.knows(ids) })
+	n.agree(t, len(ids))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.wrongs {
+		t.Error(w)
+	}
 }

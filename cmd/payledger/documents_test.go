@@ -60,7 +60,6 @@ func TestRunbook(t *testing.T) {
 	}
 	doctest.Run(t, "RUNBOOK.md",
 		nodes,
-		doctest.Section{Heading: "On NATS servers of your own", Elsewhere: "TestNodesOnTheOperatorsNATS"},
 		doctest.Section{
 			Heading: "Back up", Start: startPaidDemo,
 			After: "cat monday.db.keys",

@@ -126,7 +126,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/cluster",
 			why:     "the log on three nodes: who uses a store does not know that there is a cluster, and it knows only the store in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/forms", "eventstore/cluster/founding", "eventstore/cluster/lease", "eventstore/cluster/wire"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/forms", "eventstore/cluster/founding", "eventstore/cluster/wire"},
 			modules: []string{nats, jsonModule},
 			keepOut: []string{"encoding/json", "os"},
 		},
@@ -142,13 +142,6 @@ func rooms() []room {
 			why:     "how LOG begins, and begins anew: what is in it is no matter of its own",
 			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/wire"},
 			modules: []string{nats, jsonModule},
-			keepOut: []string{"encoding/json", "net", "os"},
-			noClock: true,
-		},
-		{
-			folder:  "eventstore/cluster/lease",
-			why:     "who is to be the sequencer where no server tells; what that one does is no matter of its own",
-			modules: []string{nats},
 			keepOut: []string{"encoding/json", "net", "os"},
 			noClock: true,
 		},
@@ -276,13 +269,6 @@ func rooms() []room {
 			why:     "the NATS server of this process and its directory; what is sent over it is the bus's",
 			ours:    []string{"notifier/bus", "notifier/bus/admission", "notifier/health"},
 			modules: []string{"github.com/nats-io/nats-server/v2", prometheus, zerolog},
-			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "notifier/bus/external",
-			why:     "whether the operator's NATS servers will do for the log of a cluster; of what is kept there it knows the names alone",
-			ours:    []string{"domain", "eventstore/cluster", "eventstore/cluster/lease", "notifier/bus", "notifier/delivery/replica", "notifier/health"},
-			modules: []string{jsonModule, nats, "golang.org/x/mod/semver"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -644,7 +630,7 @@ func rooms() []room {
 			folder: "cmd/payledger/cli",
 			why:    "what every command has at hand; directories, servers and what commands do are no matter of its own",
 			ours: []string{
-				"domain", "eventstore", "httpapi/admin", "httpapi/wire", "notifier/bus", "notifier/bus/external",
+				"domain", "eventstore", "httpapi/admin", "httpapi/wire", "notifier/bus",
 			},
 			modules: []string{jsonModule, nats, zerolog, "github.com/schollz/progressbar/v3"},
 			keepOut: []string{"encoding/json"},
@@ -697,7 +683,7 @@ func rooms() []room {
 			why:    "a copy of a log from another node into the directory, before anything runs on it",
 			ours: []string{
 				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/members", "cmd/payledger/nodewitness", "eventstore", "eventstore/boltfile",
-				"eventstore/diskspace", "eventstore/translog", "notifier/bus/external", "notifier/filecopy",
+				"eventstore/diskspace", "eventstore/translog", "notifier/filecopy",
 			},
 			modules: []string{zerolog},
 			keepOut: []string{"encoding/json", "net"},
@@ -739,9 +725,9 @@ func rooms() []room {
 			folder: "cmd/payledger/members",
 			why:    "how directories become nodes of a cluster, and a node's server and log; what is done with the log is the service's",
 			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/httpserver", "domain", "eventstore", "eventstore/bolt", "eventstore/boltfile",
+				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/httpserver", "domain", "eventstore", "eventstore/bolt",
 				"eventstore/cluster", "eventstore/cluster/forms", "eventstore/translog", "notifier/bus", "notifier/bus/admission", "notifier/bus/embedded",
-				"notifier/bus/external", "notifier/health",
+				"notifier/health",
 			},
 			modules: []string{jsonModule, nats, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},

@@ -33,7 +33,6 @@ type serveFlags struct {
 
 	nodeListen
 	cli.NATSURLFlags
-	cli.NATSSyncFlags
 	cli.NATSListenFlags
 
 	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
@@ -171,7 +170,7 @@ func (f serveFlags) options(a *cli.App, defaults serveDefaults) (service.Options
 	if o.NATSTLS, err = f.TLS(time.Now(), o.Log); err != nil {
 		return o, err
 	}
-	if o.NATS, err = f.ForNode(f.NATSSyncFlags, o.Log); err != nil {
+	if o.NATS, err = f.External(o.Log); err != nil {
 		return o, err
 	}
 	o.Routes = routesfile.Source{File: f.Routes, Sandbox: f.Sandbox, Types: all.Types(), AllowPrivate: f.WebhookAllowPrivate}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
@@ -36,14 +35,6 @@ func (s *Store) lost(answer error) bool {
 		return now.Sub(*since) >= founding.Lost
 	}
 	return false
-}
-
-// meets reports whether another node uses the same servers.
-func (s *Store) meets(ctx context.Context) bool {
-	return slices.ContainsFunc(s.peers, func(p string) bool {
-		_, err := founding.Ask(ctx, s.nc, s.prefix, p, nil)
-		return err == nil
-	})
 }
 
 // standing answers where this node stands.

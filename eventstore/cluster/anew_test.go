@@ -25,15 +25,7 @@ func TestLOGAnew(t *testing.T) {
 		t.Skip("for the race detector there are other tests of three nodes")
 	}
 	t.Parallel()
-	if long() {
-		onBoth(t, logAnew)
-		return
-	}
-	logAnew(t, startThreeOn(t, false))
-}
-
-func logAnew(t *testing.T, x *three) {
-	a := &anew{three: x}
+	a := &anew{three: startThree(t)}
 	a.sequencer()
 	a.write(20, 0, 1, 2)
 	a.refused(a.rebase(0, patienceOfTests), "the NATS servers have LOG, and it is left as it is")

@@ -54,9 +54,8 @@
 // group in which all commits were refused is published too, without records, before
 // the refusals are answered.
 //
-// Taking over. Who leads is a matter of liveness alone: the node whose server leads LOG
-// or, where the servers are not the nodes' own, the node that holds a lease, which is
-// the only message of the stream SEQUENCER (package lease). A new sequencer first asks
+// Taking over. Who leads is a matter of liveness alone: the node whose server leads LOG.
+// A new sequencer first asks
 // its peers which groups they have, and waits for one answer at least. If LOG ends
 // before a file does, its own or a peer's, LOG has forgotten acknowledged groups, and
 // the sequencer publishes them again from that file: from its own once LOG's last group
@@ -83,7 +82,7 @@
 //
 // Handing over. A sequencer that is to be stopped, or cannot do its work because its
 // disk is full or its clock is off, ends what it has under way and has LOG elect one of
-// its peers that can, or gives it the lease. The peer hears of that at once. Whatever comes
+// its peers that can, The peer hears of that at once. Whatever comes
 // meanwhile is sent again by the node that took it, so it waits for some 50 ms and
 // nothing of it is refused. Ids do not run back: every node observes those in the log
 // (bolt.Options.Newest), and those far ahead of the log and of the sequencer's clock are

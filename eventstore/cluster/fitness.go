@@ -5,40 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"payledger/eventstore/cluster/founding"
-	"payledger/eventstore/cluster/lease"
 )
-
-// partOfLease is this node's part in the lease, where the servers are foreign.
-func (s *Store) partOfLease() lease.Config {
-	return lease.Config{
-		Node: string(s.name), JetStream: s.js, Replicas: founding.Replicas, Metadata: map[string]string{founding.MetaLedger: s.LogID().String()}, Now: s.now,
-		May: s.mayLead, Report: s.report,
-		Tell: func(holder string) {
-			s.post(leads{nodeName(holder) == s.name})
-			if holder != "" {
-				s.post(sequencing{nodeName(holder)})
-			}
-		},
-		Changed: func() {
-			for _, p := range s.peers {
-				_ = s.nc.Publish(s.prefix+p+verbLease, nil) // they look from time to time anyway
-			}
-		},
-	}
-}
-
-// mayLead reports whether this node may take the lease whose message stands for age. At
-// first that is left to nodes that are near LOG's end and can record. If none of them takes
-// it, any node may, so that reads at least are served.
-func (s *Store) mayLead(age time.Duration) bool {
-	if s.withdrawn.Load() || s.stopped.Load() != nil {
-		return false
-	}
-	p := s.progress.Load()
-	return age >= 2*lease.Time || (s.unable.Load() == nil && p.newest <= p.group+mayLag)
-}
 
 // fitEvery is how often a node looks whether it can be the sequencer.
 const fitEvery = time.Second
@@ -105,7 +72,7 @@ func (s *Store) clockOff(ctx context.Context) (why string, compared bool) {
 			most = high
 		}
 	}
-	if s.heardOf.Store(int64(heard)); heard < len(s.peers) {
+	if heard < len(s.peers) {
 		s.ahead.Store(0)
 		return "", false
 	}

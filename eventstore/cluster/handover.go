@@ -167,7 +167,7 @@ func (s *Store) unfit(st Status) string {
 	case st.Group+mayLag < s.number():
 		return fmt.Sprintf("is behind by %d groups: wait until it has them", s.number()-st.Group)
 	}
-	if l := s.log.Load(); l != nil && s.lease == nil {
+	if l := s.log.Load(); l != nil {
 		for _, r := range l.Replicas {
 			if r.Name == st.Name && (r.Offline || r.Lag > mayLag) {
 				return fmt.Sprintf("has a replica of LOG that is away, or behind by %d messages: wait until it has them", r.Lag)
@@ -179,16 +179,7 @@ func (s *Store) unfit(st Status) string {
 
 // stepDown asks for another sequencer.
 func (s *Store) stepDown(to nodeName) {
-	var err error
-	if s.lease != nil {
-		err = s.lease.Give(s.ctx, string(to), func() {
-			if to != "" {
-				s.post(asksNoMore{})
-			}
-		})
-	} else {
-		err = s.askForLeader(to)
-	}
+	err := s.askForLeader(to)
 	switch {
 	case to == "":
 		s.report(errors.Join(errors.New("this node cannot sequence and asks for another sequencer"), err))

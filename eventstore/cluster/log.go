@@ -57,9 +57,7 @@ func (s *Store) findLOG(ctx context.Context, c Config) (b founding.Base, err err
 		}
 		err = fmt.Errorf("waiting for LOG: %w", err)
 		if s.lost(err) && !r.Log.IsZero() {
-			if err = errLost; c.Foreign && !s.meets(ctx) {
-				return b, fmt.Errorf("%w: these NATS servers have no LOG, and no other node uses them, and the file follows LOG %s; name the servers that have it", founding.ErrForeign, r.Log)
-			}
+			err = errLost
 		}
 		s.report(err)
 		select {
@@ -206,10 +204,9 @@ func (s *Store) hear() {
 // when it was asked.
 func (s *Store) learn(info *jetstream.StreamInfo, before uint64) {
 	s.heard(info)
-	if leader := s.leaderOf(info); s.lease == nil {
-		s.post(leads{leader == s.name})
-		s.post(sequencing{leader})
-	}
+	leader := s.leaderOf(info)
+	s.post(leads{leader == s.name})
+	s.post(sequencing{leader})
 	end := info.State.LastSeq
 	if end >= before {
 		end = max(end, s.number()) // which LOG has taken meanwhile

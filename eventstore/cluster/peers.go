@@ -27,7 +27,6 @@ import (
 //	status  nothing -> number (8)
 //	report  nothing -> Status in JSON
 //	leave   node, or nothing for any -> left in JSON: the sequencer hands over to it
-//	lease   nothing -> nothing: the lease has another holder
 //	fetch   number (8) -> the groups from there on, as many as fit, each a part (package wire)
 const (
 	verbAppend = ".append"
@@ -39,7 +38,6 @@ const (
 	verbReport = ".report"
 	verbFetch  = ".fetch"
 	verbLeave  = ".leave"
-	verbLease  = ".lease"
 
 	// A peer has shown its certificate, but may be of another version or faulty. Longer
 	// messages are dropped, and so are requests beyond those that wait.
@@ -96,18 +94,10 @@ func (s *Store) listen() error {
 		},
 		verbLeave: func(m *nats.Msg) { s.serveBeside(s.leavings, m, s.leaveHere) },
 		verbFetch: func(m *nats.Msg) { s.serveBeside(s.fetches, m, s.groupsFrom) },
-		verbLease: func(*nats.Msg) {
-			if s.lease != nil {
-				s.lease.Look()
-			}
-		},
 	} {
 		if err := s.on(verb, do); err != nil {
 			return err
 		}
-	}
-	if s.lease != nil {
-		return nil
 	}
 	sub, err := s.nc.Subscribe(electedSubject, s.elected)
 	if err == nil {

@@ -53,9 +53,6 @@ type Status struct {
 	// Unable is why nobody should hand over to this node just now, although it takes
 	// part; empty: it could be the sequencer.
 	Unable string `json:"unable,omitzero"`
-	// Warning is what is wrong with the NATS servers although the node takes part; empty:
-	// no fault is known.
-	Warning string `json:"warning,omitzero"`
 	// Clock is the node's at the moment of the answer, AheadMillis how far it was ahead
 	// of the nearest one of the others' when it last heard of both; below 0: behind it.
 	Clock       time.Time `json:"clock"`
@@ -65,20 +62,6 @@ type Status struct {
 	// Silent is why the status of the node is not known: then only its name is set besides.
 	Silent string `json:"silent,omitzero"`
 }
-
-// Warn sets Status.Warning.
-func (s *Store) Warn(why string) { s.warning.Store(&why) }
-
-// Warning is Status.Warning.
-func (s *Store) Warning() string {
-	if why := s.warning.Load(); why != nil {
-		return *why
-	}
-	return ""
-}
-
-// Live is how many nodes are up, this one included, by their last answers.
-func (s *Store) Live() int { return 1 + int(s.heardOf.Load()) }
 
 // Lag is how many groups are known that the file does not have.
 func (s Status) Lag() uint64 { return s.Newest - min(s.Newest, s.Group) }
@@ -165,7 +148,7 @@ func (s *Store) Status() Status {
 		st.Stopped = (*why).Error()
 		st.Extra = s.extra(*why)
 	}
-	st.Clock, st.AheadMillis, st.Warning = s.now(), s.ahead.Load(), s.Warning()
+	st.Clock, st.AheadMillis = s.now(), s.ahead.Load()
 	st.Program = s.forms.Program
 	if why := s.unable.Load(); why != nil {
 		st.Unable = *why

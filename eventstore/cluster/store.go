@@ -14,7 +14,6 @@ import (
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/cluster/forms"
 	"payledger/eventstore/cluster/founding"
-	"payledger/eventstore/cluster/lease"
 )
 
 // Config is one node's part in a cluster.
@@ -24,12 +23,7 @@ type Config struct {
 	Peers []string
 	Path  string       // of the event log
 	Bolt  bolt.Options // Replicate, Replicated, Admit and Readable are set by Open
-	Conn  *nats.Conn   // Open does not close it
-
-	// Foreign: Conn leads to servers of the operator's, and the sequencer is the node
-	// that holds the lease. Else Conn leads to the node's own server, which has the
-	// node's name, and the sequencer is the node whose server leads LOG.
-	Foreign bool
+	Conn  *nats.Conn   // to the node's own server, which has the node's name; Open does not close it
 
 	// Found makes a LOG that begins with what the file has, if there is none yet. One
 	// node of a new cluster does that.
@@ -88,15 +82,13 @@ type Store struct {
 	trouble              atomic.Pointer[trouble]
 	stopped              atomic.Pointer[error]
 	withdrawn            atomic.Bool // nobody hands over to this node
-	unable, warning      atomic.Pointer[string]
+	unable               atomic.Pointer[string]
 	ahead                atomic.Int64              // Status.AheadMillis
 	right                atomic.Pointer[time.Time] // when this node's clock last agreed with another one's; nil: not known
 	doubted              atomic.Pointer[doubted]
-	heardOf              atomic.Int64 // peers that have answered the last question
 
 	node *node // of the loop
 
-	lease *lease.Lease // nil: LOG's leader counts
 	forms *forms.Book
 
 	turns   atomic.Uint64 // counts the questions for LOG
@@ -173,9 +165,6 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 		peers = append(peers, nodeName(p))
 	}
 	s.node = newNode(s.name, peers, c.Start, r.Applied)
-	if c.Foreign {
-		s.lease = lease.New(s.partOfLease())
-	}
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
@@ -184,9 +173,6 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s.running.Go(func() { s.every(tickEvery, func() { s.post(tick{}) }) })
 	s.running.Go(func() { s.every(hearEvery, func() { s.beside(s.hear) }) })
 	s.running.Go(func() { s.every(trimEvery, s.trim) })
-	if s.lease != nil {
-		s.running.Go(func() { s.lease.Run(s.ctx) })
-	}
 	s.running.Go(func() { s.every(fitEvery, s.examine) })
 	return s, nil
 }

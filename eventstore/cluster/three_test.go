@@ -34,7 +34,6 @@ type three struct {
 	stores  [3]*Store
 	ahead   [3]atomic.Int64 // of the nodes' clocks, in nanoseconds
 	minFree [3]uint64
-	foreign bool // the servers are somebody else's, and do not have the nodes' names
 
 	programs [3]forms.Program
 	prepare  func(ctx context.Context, ledger domain.ID) error
@@ -66,12 +65,7 @@ var names = []string{"A", "B", "C"}
 
 func startThree(t testing.TB) *three {
 	t.Helper()
-	return startThreeOn(t, false)
-}
-
-func startThreeOn(t testing.TB, foreign bool) *three {
-	t.Helper()
-	x := &three{t: t, foreign: foreign}
+	x := &three{t: t}
 	x.start()
 	return x
 }
@@ -80,11 +74,6 @@ func (x *three) start() {
 	x.t.Helper()
 	t := x.t
 	x.dir, x.options = t.TempDir(), serverOptions(t)
-	for _, o := range x.options {
-		if x.foreign {
-			o.ServerName = "server" + o.ServerName
-		}
-	}
 	for i := range names {
 		if err := bolt.Init(x.path(i), domain.ID{1, 2, 3}); err != nil {
 			t.Fatal(err)
@@ -141,7 +130,7 @@ func (x *three) tryOpen(i int) error {
 	defer cancel()
 	s, err := Open(ctx, Config{
 		Name: names[i], Peers: slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == names[i] }),
-		Foreign: x.foreign, Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
+		Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
 		Start:  [8]byte{byte(i), byte(time.Now().UnixNano()), byte(time.Now().UnixNano() >> 8)},
 		Now:    func() time.Time { return time.Now().Add(time.Duration(x.ahead[i].Load())) },
 		Report: func(err error) { x.t.Logf("%s: %v", names[i], err) }, Program: x.programs[i], Prepare: x.prepare,
@@ -233,20 +222,7 @@ func lastOf(ctx context.Context, s *Store) (p eventstore.Position, err error) {
 // also after one was stopped, and refusals are the same on each.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
-	onBoth(t, threeNodes)
-}
-
-// onBoth runs a test on servers of the nodes' own and on servers of somebody else's.
-func onBoth(t *testing.T, test func(*testing.T, *three)) {
-	for name, foreign := range map[string]bool{"own servers": false, "foreign servers": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, startThreeOn(t, foreign))
-		})
-	}
-}
-
-func threeNodes(t *testing.T, x *three) {
+	x := startThree(t)
 	leader := x.sequencer()
 	ctx := t.Context()
 	const each = 40
@@ -356,10 +332,7 @@ func threeNodes(t *testing.T, x *three) {
 // each node finds at once what any of them has acknowledged.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	onBoth(t, handOver)
-}
-
-func handOver(t *testing.T, x *three) {
+	x := startThree(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patienceOfTests)
 	defer cancel()
 	over := make(chan struct{})

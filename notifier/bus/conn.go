@@ -33,9 +33,6 @@ type Conn struct {
 	server Embedded // nil: external
 	closed chan struct{}
 
-	replicas int    // of the JetStream streams that are made on an external server
-	away     string // what waits while the connection is lost
-
 	session  atomic.Pointer[session]
 	copy     atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
 	doubted  atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
@@ -64,14 +61,8 @@ const (
 	publishedUnanswered = 1024             // bounds what awaits JetStream's answer, all publishers together
 )
 
-const (
-	away       = "NATS is away; payments go on, what follows from them waits"
-	awayOfNode = "NATS is away; this node answers nothing until it is back"
-
-	// A node of a cluster on external servers notices within some seconds that its server
-	// is silent, and goes to another one.
-	pingIntervalOfNode = 2 * time.Second
-)
+// away is what is logged when the connection is lost.
+const away = "NATS is away; payments go on, what follows from them waits"
 
 // Embedded is what a connection needs of the NATS server in this process, which
 // is package embedded's.
@@ -101,7 +92,7 @@ const (
 // ConnectEmbedded connects a user of the ledger's account to the embedded server:
 // UserLedger or UserRelay.
 func ConnectEmbedded(s Embedded, user string, log zerolog.Logger) (*Conn, error) {
-	return connect(nats.DefaultURL, &Conn{server: s, away: away}, log,
+	return connect(nats.DefaultURL, &Conn{server: s}, log,
 		nats.InProcessServer(s), nats.UserInfo(user, s.Password()), nats.ReconnectWait(reconnectEmbedded))
 }
 
@@ -112,10 +103,6 @@ type External struct {
 	// _INBOX_connector.> and JetStream. Empty: the embedded server is used.
 	URL     string
 	Options []nats.Option // other credentials, TLS
-
-	// Replicas is how many servers keep the JetStream streams of a node of a cluster;
-	// 0: it is not one, and does not depend on the servers.
-	Replicas int
 }
 
 // Connect connects the ledger to an external NATS server or cluster with
@@ -127,12 +114,7 @@ func Connect(e External, log zerolog.Logger) (*Conn, error) {
 			return nil, err
 		}
 	}
-	c, more := &Conn{replicas: 1, away: away}, append(slices.Clone(e.Options), nats.ReconnectWait(reconnectExternal))
-	if e.Replicas > 0 {
-		c.replicas, c.away = e.Replicas, awayOfNode
-		more = append(more, nats.PingInterval(pingIntervalOfNode))
-	}
-	return connect(e.URL, c, log, more...)
+	return connect(e.URL, &Conn{}, log, append(slices.Clone(e.Options), nats.ReconnectWait(reconnectExternal))...)
 }
 
 // checkServer refuses what no NATS server can be reached at, which nats.go
@@ -167,7 +149,7 @@ func connect(rawURL string, c *Conn, log zerolog.Logger, more ...nats.Option) (*
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			c.session.Swap(newSession()).end()
 			if err != nil {
-				log.Warn().Err(err).Msg(c.away)
+				log.Warn().Err(err).Msg(away)
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
@@ -184,7 +166,7 @@ func connect(rawURL string, c *Conn, log zerolog.Logger, more ...nats.Option) (*
 		return nil, fmt.Errorf("connecting to NATS: %w", redacted(err))
 	}
 	if !c.nc.IsConnected() {
-		log.Warn().Msg(c.away)
+		log.Warn().Msg(away)
 	}
 	if c.js, err = jetstream.New(c.nc,
 		jetstream.WithDefaultTimeout(requestTimeout),
@@ -215,7 +197,7 @@ func (c *Conn) Embedded() bool { return c.server != nil }
 // stream of an external server is the operator's to raise.
 func (c *Conn) Replicas() int {
 	if c.server == nil {
-		return c.replicas
+		return 1
 	}
 	return c.server.Replicas()
 }

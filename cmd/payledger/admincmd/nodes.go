@@ -28,8 +28,7 @@ ROLE     sequencer (writes the log, routes payments, sends webhooks), follower, 
          waiting (for other nodes, and takes no part yet) or silent (it does not answer)
 VERSION  of the node's program; which events an older one cannot read stands below the table
 LAG      groups of commits that the node knows of and does not have yet
-REPLICA  the node's replica of the common write-ahead log, as its leader sees it; with --nats-url
-         the servers that keep the log, as the node sees them
+REPLICA  the node's replica of the common write-ahead log, as its leader sees it
 
 Exit code 0: all nodes take part; 1: not all do, or no server answers.`
 }
@@ -255,8 +254,7 @@ type ClusterRebase struct{ Directory }
 // Help is shown by --help.
 func (ClusterRebase) Help() string {
 	return `For a cluster whose nodes all wait, because the common write-ahead log is lost: nats-cluster/
-was removed on all three machines, or on NATS servers of your own the stream LOG. Every payment
-that was answered is in the nodes' own logs. While all three nodes are served, give the command
+was removed on all three machines. Every payment that was answered is in the nodes' own logs. While all three nodes are served, give the command
 on any of them. The new log begins behind what the node has that has come farthest; the others get
 from it what they lack, and all of them go on.
 

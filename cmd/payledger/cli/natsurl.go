@@ -10,41 +10,20 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/notifier/bus"
-	"payledger/notifier/bus/external"
 )
 
 // NATSURLFlags are the flags of every command that connects to such servers.
 type NATSURLFlags struct {
-	NATSURL         string `help:"Use these NATS servers with JetStream, separated by commas, instead of the embedded one. For nodes of a cluster see the runbook: their log is there too." placeholder:"URL" name:"nats-url" env:"PAYLEDGER_NATS_URL"`
+	NATSURL         string `help:"Use these NATS servers with JetStream, separated by commas, instead of the embedded one. Not for nodes of a cluster, which have their own." placeholder:"URL" name:"nats-url" env:"PAYLEDGER_NATS_URL"`
 	NATSCredentials string `help:"File that says who connects to --nats-url: credentials as nsc or \"nats auth\" write them, or USER:PASSWORD in one line. Read again for each connection." placeholder:"FILE" name:"nats-credentials" env:"PAYLEDGER_NATS_CREDENTIALS"`
 	NATSCA          string `help:"Certificates of those who sign the certificates of --nats-url, as PEM. Default: those that the system trusts." placeholder:"FILE" name:"nats-ca" env:"PAYLEDGER_NATS_CA"`
 	NATSClientCert  string `help:"Certificate that --nats-url asks its clients for, as PEM." placeholder:"FILE" name:"nats-client-cert" env:"PAYLEDGER_NATS_CLIENT_CERT"`
 	NATSClientKey   string `help:"Private key of --nats-client-cert, as PEM without a passphrase." placeholder:"FILE" name:"nats-client-key" env:"PAYLEDGER_NATS_CLIENT_KEY"`
 }
 
-// NATSSyncFlags are the flags of a node of a cluster, whose log is on the servers.
-type NATSSyncFlags struct {
-	NATSSystemCredentials string `help:"As --nats-credentials, for a user of the system account of --nats-url. A node of a cluster asks it at the start, and every minute, whether the servers sync every write." placeholder:"FILE" name:"nats-system-credentials" env:"PAYLEDGER_NATS_SYSTEM_CREDENTIALS"`
-	AcceptLazySync        bool   `help:"Let a node of a cluster use servers of --nats-url that do not sync every write, or of which that is not known. When they lose power together they forget payments that were answered, up to two minutes of them by default; what is in the file of no node that is left is lost then." env:"PAYLEDGER_ACCEPT_LAZY_SYNC"`
-}
-
-// ForNode is External with what a node of a cluster needs besides.
-func (s NATSURLFlags) ForNode(sync NATSSyncFlags, log zerolog.Logger) (all external.Servers, err error) {
-	if all.External, err = s.External(log); err != nil || s.NATSURL == "" {
-		return all, err
-	}
-	all.LazySync = sync.AcceptLazySync
-	if all.System, err = userOf("--nats-system-credentials", sync.NATSSystemCredentials); err != nil || all.System == nil {
-		return all, err
-	}
-	transport, err := s.tls()
-	all.System = append(all.System, transport...)
-	return all, err
-}
-
 // External checks the flags. Errors are of ExitUsage.
 func (s NATSURLFlags) External(log zerolog.Logger) (none bus.External, err error) {
-	user, err := userOf("--nats-credentials", s.NATSCredentials)
+	user, err := userOf(s.NATSCredentials)
 	if err != nil {
 		return none, err
 	}
@@ -100,19 +79,19 @@ func (s NATSURLFlags) tls() (options []nats.Option, err error) {
 }
 
 // userOf is what a file says of a user; none if no file is named.
-func userOf(flag, file string) ([]nats.Option, error) {
+func userOf(file string) ([]nats.Option, error) {
 	if file == "" {
 		return nil, nil
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, Errorf(ExitUsage, "%s: %w", flag, err)
+		return nil, Errorf(ExitUsage, "--nats-credentials: %w", err)
 	}
 	if strings.Contains(string(b), "-----BEGIN NATS USER JWT-----") {
 		return []nats.Option{nats.UserCredentials(file)}, nil
 	}
 	if user, _ := userIn(b); user == "" {
-		return nil, Errorf(ExitUsage, "%s %s: it has neither the credentials of a NATS user nor a line USER:PASSWORD", flag, file)
+		return nil, Errorf(ExitUsage, "--nats-credentials %s: it has neither the credentials of a NATS user nor a line USER:PASSWORD", file)
 	}
 	return []nats.Option{nats.UserInfoHandler(func() (string, string) {
 		b, _ := os.ReadFile(file) // without it the server refuses, and it is tried again

@@ -35,8 +35,8 @@ import (
 // one logs it, also without being named, once those that were gone when it began are
 // forgotten: the last announcement of the one that ends may be lost.
 //
-// Nodes trust each other's announcements, as they do all that is sent over NATS. Any of
-// them, and whoever may publish there on the operator's servers, can end a node or hide a copy.
+// Nodes trust each other's announcements, as they do all that is sent over NATS: any of them
+// can end a node or hide a copy.
 const (
 	announceEvery = 500 * time.Millisecond
 	relayTime     = 3 * time.Second // after its last announcement an instance is forgotten

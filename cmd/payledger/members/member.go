@@ -24,7 +24,6 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/eventstore/bolt"
-	"payledger/notifier/bus/external"
 )
 
 // size is how many members a cluster has.
@@ -53,8 +52,7 @@ type Member struct {
 	Authority    string `json:"authority"`
 	AuthorityKey string `json:"authority_key,omitzero"` // the first member alone has it
 
-	NATS   external.Servers `json:"-"` // of the operator's; without a URL the node has a NATS server of its own
-	Listen ListenAddress    `json:"-"` // what the node listens on, if not its address
+	Listen ListenAddress `json:"-"` // what the node listens on, if not its address
 
 	WitnessKey string `json:"witness_key"` // private, with which the node vouches for checkpoints; its certificate has the public one
 }

@@ -28,7 +28,7 @@ import (
 // log of the cluster.
 type Node struct {
 	*Member
-	Server *embedded.Server // nil: NATS is the operator's
+	Server *embedded.Server
 	Conn   *bus.Conn
 	Store  *cluster.Store
 	Report func(error) // logs what keeps the node from its part and is tried again; some of it is left out
@@ -37,11 +37,8 @@ type Node struct {
 	closing atomic.Bool
 	trouble atomic.Pointer[string] // the last
 
-	checked      bool           // the operator's servers will do
-	watching     sync.WaitGroup // of the servers
-	stopWatching func()         // nil: they are not watched
-
-	shown func() error // ends present; nil: the NATS server has the node's address
+	watching     sync.WaitGroup // of the server
+	stopWatching func()         // nil: it is not watched
 
 	instance   *instance // nil: it is not announced yet
 	announcing sync.WaitGroup
@@ -73,15 +70,11 @@ func (n *Node) TakePart(ctx context.Context, p Part) error {
 
 func (n *Node) takePart(ctx context.Context, p Part) (err error) {
 	m := n.Member
-	if p.Metrics != nil && n.Server != nil {
+	if p.Metrics != nil {
 		n.Server.Observe(p.Metrics)
 	}
-	if err := n.CheckServers(ctx, p.Log); err != nil {
-		return err
-	}
 	c := cluster.Config{
-		Foreign: n.Server == nil,
-		Name:    m.Node, Path: p.Dir.Ledger(), Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
+		Name: m.Node, Path: p.Dir.Ledger(), Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
 		Prepare: func(ctx context.Context, ledger domain.ID) error { return bus.MakeStreams(ctx, n.Conn, ledger) },
 		Conn:    n.Conn.NATS(), Report: n.Report, Program: forms.Program{Version: p.Version, Reads: eventstore.Reads()},
 	}
@@ -100,20 +93,11 @@ func (n *Node) takePart(ctx context.Context, p Part) (err error) {
 		n.Store = nil
 		return err
 	}
-	if n.Server == nil && !n.NATS.LazySync {
-		n.watch(ctx, func(ctx context.Context) { n.watchServers(ctx, p.Log) })
-	}
 	return n.caughtUp(ctx)
 }
 
-// watch runs what watches the NATS servers until the node is closed.
-func (n *Node) watch(ctx context.Context, run func(context.Context)) {
-	ctx, n.stopWatching = context.WithCancel(context.WithoutCancel(ctx))
-	n.watching.Go(func() { run(ctx) })
-}
-
-// Visit starts the node's NATS server alone, or connects to the operator's: the node can
-// talk to the others, and has no log. It fails if another process has the directory.
+// Visit starts the node's NATS server alone: the node can talk to the others, and has no
+// log. It fails if another process has the directory.
 func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (_ *Node, err error) {
 	release, err := bolt.Hold(d.Ledger())
 	switch {
@@ -140,11 +124,11 @@ func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	if m.NATS.URL != "" {
-		err = n.connect(log)
-	} else if n.Server, err = embedded.Start(embedded.Config{Dir: d.ClusterNATS(), Cluster: &routes, Log: log}); err == nil {
+	if n.Server, err = embedded.Start(embedded.Config{Dir: d.ClusterNATS(), Cluster: &routes, Log: log}); err == nil {
 		// Also while the node waits for its part: the disk may be full now.
-		n.watch(ctx, func(ctx context.Context) { _ = n.Server.Run(ctx) }) // it ends with ctx, and without an error
+		var watch context.Context
+		watch, n.stopWatching = context.WithCancel(context.WithoutCancel(ctx))
+		n.watching.Go(func() { _ = n.Server.Run(watch) }) // it ends with watch, and without an error
 		n.Conn, err = n.Server.Connect()
 	}
 	if err != nil {
@@ -152,27 +136,6 @@ func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 	}
 	err = n.announce(ctx, d)
 	return n, err
-}
-
-// Live is how many nodes are up, this one included, as far as is known.
-func (n *Node) Live() int {
-	if n.Server != nil {
-		return n.Server.Live()
-	}
-	return n.Store.Live()
-}
-
-// Connected are the other nodes that run, as far as is known.
-func (n *Node) Connected(ctx context.Context) (all []string) {
-	if n.Server != nil {
-		return n.Server.Connected()
-	}
-	for _, peer := range n.Peers() {
-		if n.runs(ctx, peer) {
-			all = append(all, peer.Name)
-		}
-	}
-	return all
 }
 
 // report logs what keeps the node from its part, which is tried again many times a
@@ -235,7 +198,7 @@ func (m *Member) checkPeers(ctx context.Context, d datadir.Dir) error {
 }
 
 // recognises fails if another program than a node of the cluster answers at a peer's
-// address, or one that has its NATS servers elsewhere.
+// address.
 func (m *Member) recognises(ctx context.Context, peer Address) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -243,7 +206,6 @@ func (m *Member) recognises(ctx context.Context, peer Address) error {
 	if err != nil {
 		return err
 	}
-	conf.NextProtos = []string{foreignServers}
 	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{}, Config: conf}).DialContext(ctx, "tcp", peer.Address)
 	if err != nil {
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
@@ -251,10 +213,7 @@ func (m *Member) recognises(ctx context.Context, peer Address) error {
 		}
 		return nil // it is down, or busy
 	}
-	defer conn.Close()
-	if c, ok := conn.(*tls.Conn); ok && (m.NATS.URL != "") != (c.ConnectionState().NegotiatedProtocol == foreignServers) {
-		return cli.Errorf(cli.ExitUsage, "--nats-url: node %s runs with it, and this one without, or the other way round: give it to all nodes or to none", peer.Name)
-	}
+	_ = conn.Close()
 	return nil
 }
 
@@ -277,9 +236,6 @@ func (n *Node) Close() (err error) {
 	}
 	if n.Server != nil {
 		n.Server.Shutdown()
-	}
-	if n.shown != nil {
-		err = errors.Join(err, n.shown())
 	}
 	return err
 }

@@ -26,7 +26,6 @@ import (
 	"payledger/eventstore/boltfile"
 	"payledger/eventstore/diskspace"
 	"payledger/eventstore/translog"
-	"payledger/notifier/bus/external"
 	"payledger/notifier/filecopy"
 )
 
@@ -64,9 +63,8 @@ type Done struct {
 }
 
 // Run makes the log of a directory anew from that of a node; if none is named, from the
-// first that can give it. nats are the operator's servers, if the nodes use them, listen is
-// members.Member.Listen.
-func Run(ctx context.Context, d datadir.Dir, from string, nats external.Servers, listen members.ListenAddress, stderr io.Writer) (_ *Done, err error) {
+// first that can give it. listen is members.Member.Listen.
+func Run(ctx context.Context, d datadir.Dir, from string, listen members.ListenAddress, stderr io.Writer) (_ *Done, err error) {
 	m, err := members.Load(d)
 	switch {
 	case err != nil:
@@ -83,7 +81,7 @@ func Run(ctx context.Context, d datadir.Dir, from string, nats external.Servers,
 	if len(peers) == 0 {
 		return nil, cli.Errorf(cli.ExitUsage, "--from %s: that is none of the other nodes", from)
 	}
-	m.NATS, m.Listen = nats, listen
+	m.Listen = listen
 	n, err := m.Visit(ctx, d, zerolog.Nop())
 	if err != nil {
 		return nil, err

@@ -190,7 +190,7 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 		return nil
 	}
 	if o.NATS.URL != "" {
-		if b.conn, err = bus.Connect(o.NATS.External, o.Log); err != nil {
+		if b.conn, err = bus.Connect(o.NATS, o.Log); err != nil {
 			return cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
 		}
 		return nil

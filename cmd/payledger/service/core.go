@@ -255,7 +255,7 @@ func (c *core) close() error {
 func (c *core) merchantConfig() merchant.Config {
 	var nodes func() int // this one alone
 	if c.node != nil {
-		nodes = c.node.Live
+		nodes = c.node.Server.Live
 	}
 	return merchant.Config{
 		Nodes: nodes, Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
@@ -271,22 +271,16 @@ func (c *core) adminHandler(running httpadmin.Config) (http.Handler, error) {
 	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
 	config.Log, config.Backup, config.Consumers, config.Record = c.log, c.store.Backup, c.consumers, c.acts.act
 	if c.node != nil {
-		config.Consumers = noNewConsumers{c.consumers, c.node.Server == nil}
+		config.Consumers = noNewConsumers{c.consumers}
 	}
 	return httpadmin.New(config)
 }
 
 // noNewConsumers refuses to make consumers that could not connect.
-type noNewConsumers struct {
-	*consumers.Book
-	foreign bool // the NATS servers are the operator's
-}
+type noNewConsumers struct{ *consumers.Book }
 
 // Create implements admin.Consumers.
-func (n noNewConsumers) Create(context.Context, string, string, consumers.Record) (installation.NewNATSConsumer, error) {
-	if n.foreign {
-		return installation.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSExternal}
-	}
+func (noNewConsumers) Create(context.Context, string, string, consumers.Record) (installation.NewNATSConsumer, error) {
 	return installation.NewNATSConsumer{}, wire.Problem{
 		Code: domain.NATSExternal, Detail: "The NATS servers of a cluster take no clients. Read events with GET /v1/events of any node.",
 	}

@@ -30,17 +30,15 @@ func memberOf(d datadir.Dir, o Options) (*members.Member, error) {
 	if err != nil || m == nil {
 		return nil, err
 	}
-	m.NATS, m.Listen = o.NATS, o.NodeListen
-	return m, o.nodeable(d)
-}
-
-// nodeable refuses what a node of a cluster cannot have.
-func (o Options) nodeable(d datadir.Dir) error {
-	if o.NATSListen != "" {
-		return cli.Errorf(cli.ExitUsage, "--nats-listen: %s is a node of a cluster, whose NATS servers take no clients: "+
-			"use NATS servers of your own, with --nats-url, or read events with GET /v1/events", d)
+	switch {
+	case o.NATSListen != "":
+		return nil, cli.Errorf(cli.ExitUsage, "--nats-listen: %s is a node of a cluster, whose NATS servers take no clients: leave it out, and read events with GET /v1/events", d)
+	case o.NATS.URL != "":
+		return nil, cli.Errorf(cli.ExitUsage, "--nats-url: %s is a node of a cluster, whose nodes have NATS servers of their own: leave it out; "+
+			"if the cluster's log was on those servers, start all three nodes without it, then \"payledger cluster rebase\"", d)
 	}
-	return nil
+	m.Listen = o.NodeListen
+	return m, nil
 }
 
 // opened is the log of a directory: its own file, and where that is a part of a
@@ -148,8 +146,6 @@ func watchNode(m prometheus.Registerer, node *members.Node) {
 		func(s cluster.Status) float64 { return is(s.Stopped != "") })
 	gauge("payledger_cluster_unable", "1 while this node cannot be the sequencer: it records nothing, because its disk is full or its log damaged, its clock is off, or it is being stopped.",
 		func(s cluster.Status) float64 { return is(s.Unable != "") })
-	gauge("payledger_cluster_nats_unsynced", "1 while one of the operator's NATS servers that keep the cluster's log does not sync every write, or does not say whether it does; 0 where that is not asked.",
-		func(s cluster.Status) float64 { return is(s.Warning != "") })
 	gauge("payledger_cluster_groups", "Number of the last group of commits of the cluster's log that this node has; 0 without a cluster.",
 		func(s cluster.Status) float64 { return float64(s.Group) })
 	gauge("payledger_cluster_lag_groups", "Groups of commits of the cluster's log that are known to this node and that it does not have.",
@@ -193,7 +189,7 @@ func (c *core) nodes(ctx context.Context) []wire.Node {
 	for _, s := range statuses {
 		n := nodeOf(s)
 		n.CannotRead = s.Program.Lacks(programs...)
-		n.Here, n.Replica, n.WitnessKey = s.Name == c.node.Node, replicaOf(c.node.Store.Status().LOG, s, c.node.Server == nil), keys[s.Name]
+		n.Here, n.Replica, n.WitnessKey = s.Name == c.node.Node, replicaOf(c.node.Store.Status().LOG, s.Name), keys[s.Name]
 		all = append(all, n)
 	}
 	return all

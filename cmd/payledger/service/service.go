@@ -31,7 +31,7 @@ import (
 	"payledger/eventstore/diskspace"
 	"payledger/httpapi"
 	"payledger/httpapi/conns"
-	"payledger/notifier/bus/external"
+	"payledger/notifier/bus"
 	"payledger/notifier/webhook"
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 	Listen, PublicURL, AdminListen string
 	NATSListen                     string
 	NodeListen                     members.ListenAddress // see members.Member
-	NATS                           external.Servers      // without a URL: the embedded server
+	NATS                           bus.External          // without a URL: the embedded server
 	NATSTLS                        *tls.Config           // of NATSListen; nil: none
 	Sandbox                        bool
 	WebhookAllowPrivate            bool
@@ -126,19 +126,19 @@ func (s *server) serve(ctx context.Context) error {
 		return err
 	}
 
-	bus, err := startBus(core, o, metrics)
+	messaging, err := startBus(core, o, metrics)
 	if err != nil {
 		return err
 	}
-	started("the workers, webhooks and NATS", bus.stop)
-	started("the checkpoints", core.signed.Follow(bus.checkpoints.Publish))
-	s.at.NATSAddress = bus.address
+	started("the workers, webhooks and NATS", messaging.stop)
+	started("the checkpoints", core.signed.Follow(messaging.checkpoints.Publish))
+	s.at.NATSAddress = messaging.address
 
-	public, err := core.publicHandler(s.at.BaseURL, o, bus, metrics)
+	public, err := core.publicHandler(s.at.BaseURL, o, messaging, metrics)
 	if err != nil {
 		return err
 	}
-	adminHandler, err := core.adminHandler(bus.administration(o, core, core.statusOf(o, s.at.BaseURL, bus)))
+	adminHandler, err := core.adminHandler(messaging.administration(o, core, core.statusOf(o, s.at.BaseURL, messaging)))
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s *server) serve(ctx context.Context) error {
 	if err := s.ready(s.at); err != nil {
 		return err
 	}
-	dead, err := core.run(ctx, bus)
+	dead, err := core.run(ctx, messaging)
 	if dead { // nothing can be answered any more that waits for the log
 		s.ShutdownTimeout = min(s.ShutdownTimeout, time.Second)
 	}
@@ -177,7 +177,7 @@ func (s *server) serve(ctx context.Context) error {
 // run waits until ctx ends or a part fails, and answers why that is; dead: the log is not
 // written any more. A failure of the log is the cause of all others, and a log that lost its
 // file is saved first.
-func (c *core) run(ctx context.Context, bus *messaging) (dead bool, err error) {
+func (c *core) run(ctx context.Context, b *messaging) (dead bool, err error) {
 	var duplicate <-chan struct{} // nil: the directory is alone
 	if c.node != nil {
 		duplicate = c.node.Duplicate().Done()
@@ -193,7 +193,7 @@ func (c *core) run(ctx context.Context, bus *messaging) (dead bool, err error) {
 		err = fmt.Errorf("the projections stopped: %w", err)
 	case err = <-c.signed.Failed():
 		dead = true
-	case err = <-bus.failed:
+	case err = <-b.failed:
 		err = fmt.Errorf("the workers stopped: %w", err)
 	}
 	if c.store.Err() == nil {
@@ -231,7 +231,7 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o Options, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
-		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), c.warned(), b.degraded()) },
+		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), b.degraded()) },
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}
 	config.Routing = func() domain.Routing {

@@ -41,14 +41,6 @@ func (c *core) cramped(minFree uint64) []string {
 	return nil
 }
 
-// warned says for /readyz what is wrong with the NATS servers of a node.
-func (c *core) warned() []string {
-	if c.node == nil || c.node.Store.Warning() == "" {
-		return nil
-	}
-	return []string{c.node.Store.Warning()}
-}
-
 // statusOf answers for the command status. It reads what is in memory, and asks
 // the disk for its free space, and in a cluster the sequencer for its notifications.
 func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status {
@@ -56,7 +48,7 @@ func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status
 	return func() wire.Status {
 		s := wire.Status{
 			StartedAt: started, BaseURL: base, Position: uint64(c.views.Position()), RoutingRules: len(b.routes.set.Table()),
-			Limits: wire.LimitsOf(domain.Settings{}, o.Limits), Ready: true, Trouble: slices.Concat([]string{}, c.warned(), b.degraded()),
+			Limits: wire.LimitsOf(domain.Settings{}, o.Limits), Ready: true, Trouble: append([]string{}, b.degraded()...),
 		}
 		s.Version, s.Revision = process.BuiltFrom()
 		s.Connectors = b.connectors(c.views)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -72,7 +71,7 @@ func serveWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log ze
 
 // waitingNodes are the nodes as seen by one that does not take part yet.
 func waitingNodes(ctx context.Context, node *members.Node) (all []wire.Node) {
-	connected := node.Connected(ctx)
+	connected := node.Server.Connected()
 	for _, m := range node.Members {
 		n := wire.Node{Node: m.Name, Role: wire.RoleWaiting, Replica: "unknown"}
 		s, err := cluster.StatusOf(ctx, node.Conn.NATS(), node.Cluster, m.Name)
@@ -92,7 +91,7 @@ func waitingNodes(ctx context.Context, node *members.Node) (all []wire.Node) {
 // nodeOf is a node as its status says.
 func nodeOf(s cluster.Status) wire.Node {
 	n := wire.Node{
-		Node: s.Name, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(), Trouble: cmp.Or(s.Warning, s.Trouble), Replica: "unknown",
+		Node: s.Name, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(), Trouble: s.Trouble, Replica: "unknown",
 		Version: s.Program.Version, Extra: s.Extra,
 	}
 	switch {
@@ -106,39 +105,28 @@ func nodeOf(s cluster.Status) wire.Node {
 	if s.Unable != "" {
 		n.Trouble = s.Unable
 	}
-	if !s.TroubleAt.IsZero() && s.Warning == "" {
+	if !s.TroubleAt.IsZero() {
 		at := domain.InstantOf(s.TroubleAt)
 		n.TroubleAt = &at
 	}
 	return n
 }
 
-// replicaOf says how JetStream sees a node's replica of LOG, of which l is known here, or,
-// where the servers are the operator's, how the node sees the replicas there.
-func replicaOf(l cluster.LOG, s cluster.Status, foreign bool) string {
-	if foreign {
-		l = s.LOG
-	}
-	all := []string{}
-	add := func(server, state string) {
-		if foreign {
-			all = append(all, server+" "+state)
-		} else if server == s.Name {
-			all = append(all, state)
-		}
-	}
-	if l.Leader != "" {
-		add(l.Leader, "leads")
+// replicaOf says how JetStream sees a node's replica of LOG.
+func replicaOf(l cluster.LOG, node string) string {
+	if l.Leader == node {
+		return "leads"
 	}
 	for _, r := range l.Replicas {
 		switch {
+		case r.Name != node:
 		case r.Offline:
-			add(r.Name, "offline")
+			return "offline"
 		case !r.Current:
-			add(r.Name, fmt.Sprintf("behind by %d", r.Lag))
+			return fmt.Sprintf("behind by %d", r.Lag)
 		default:
-			add(r.Name, "current")
+			return "current"
 		}
 	}
-	return cmp.Or(strings.Join(all, ", "), "unknown")
+	return "unknown"
 }
