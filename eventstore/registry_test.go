@@ -48,6 +48,7 @@ func TestWireNames(t *testing.T) {
 		"project.signed_out":        projects.ProjectSignedOut{},
 		"key.issued":                projects.KeyIssued{},
 		"key.renamed":               projects.KeyRenamed{},
+		"key.signed_out":            projects.KeySignedOut{},
 		"key.revoked":               projects.KeyRevoked{},
 		"webhook_endpoint.added":    projects.WebhookEndpointAdded{},
 		"webhook_endpoint.changed":  projects.WebhookEndpointChanged{},

@@ -291,7 +291,7 @@ func TestFactsOfAPayment(t *testing.T) {
 func TestKeysInTheAccount(t *testing.T) {
 	t.Parallel()
 	file := sessions(t)
-	s := start(t, func(c *settings) { c.Account = file })
+	s := start(t, func(c *settings) { c.Account, c.Kept = accountKeys(t), file })
 	m := s.merchant("")
 	in := m.session()
 	list := func() []wire.AccountKey { return must(in.api.Keys(in.caller())) }

@@ -14,12 +14,23 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/account"
 	"payledger/httpapi/account/store"
 
 	"github.com/rs/zerolog"
 )
 
-// withAccount gives a server the account's file.
+// accountKeys are the account's keys of a master key.
+func accountKeys(t testing.TB) *account.Keys {
+	t.Helper()
+	keys, err := account.NewKeys(map[int][32]byte{1: {1}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// withAccount gives a server the account's keys and file.
 func withAccount(t testing.TB) func(*settings) {
 	t.Helper()
 	file, err := store.Open(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())
@@ -32,7 +43,7 @@ func withAccount(t testing.TB) func(*settings) {
 		}
 	})
 	return func(c *settings) {
-		c.Account = file
+		c.Account, c.Kept = accountKeys(t), file
 		c.PublicURL = "http://pay.example.com" // cookies of https would not be sent back here
 	}
 }
@@ -303,12 +314,14 @@ func TestSessionsEnd(t *testing.T) {
 	m := s.merchant("")
 	one, two := s.browser().signIn(m), s.browser().signIn(m)
 	other := s.browser().signIn(s.merchant(""))
+	s.clock.advance(time.Second)
 	one.post("/account/signout-everywhere", url.Values{"form": {one.open("/account/session").token("signout-everywhere")}}).
 		leads("/account/signin?why=everywhere")
 	two.open("/account/payments").leads("/account/signin?next=payments&why=ended").has("session has expired")
 	other.open("/account/payments").want(200)
 
 	// A form of a session that has ended has no effect.
+	s.clock.advance(time.Second)
 	again := s.browser().signIn(m)
 	form := again.open("/account/payments/new").token("create")
 	s.adminDo("POST", "/admin/projects/"+m.project+"/keys", `{}`).want(201, "")
@@ -630,7 +643,7 @@ func TestNotificationsAreSentAgain(t *testing.T) {
 
 func TestALiveFeedEndsWithItsSession(t *testing.T) {
 	t.Parallel()
-	s := start(t, withAccount(t))
+	s := start(t, withAccount(t), func(c *settings) { c.Heartbeat = 10 * time.Millisecond })
 	m := s.merchant("")
 	watcher, other := s.browser().signIn(m), s.browser().signIn(m)
 	for _, end := range []string{"signout", "signout-everywhere", "by the operator"} {
@@ -638,8 +651,10 @@ func TestALiveFeedEndsWithItsSession(t *testing.T) {
 		if end == "signout-everywhere" {
 			b = other
 		}
+		s.clock.advance(time.Second)
 		b.signIn(m)
 		watcher.signIn(m)
+		s.clock.advance(time.Second)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/account/events/live", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -656,9 +671,13 @@ func TestALiveFeedEndsWithItsSession(t *testing.T) {
 		} else {
 			b.post("/account/"+end, url.Values{"form": {b.open("/account/session").token("signout")}}).want(303)
 		}
+		if end == "signout" { // of this browser alone: it is asked for its cookie once a minute
+			s.clock.advance(time.Minute)
+		}
 		if _, err := io.Copy(io.Discard, res.Body); err != nil { // it ends, or the test never does
 			t.Error(err)
 		}
 		res.Body.Close()
+		watcher.open("/account/events/live").want(303)
 	}
 }

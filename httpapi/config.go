@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"payledger/httpapi/account"
 	"payledger/httpapi/account/store"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
@@ -18,7 +19,8 @@ import (
 type Config struct {
 	merchant.Config
 
-	Account  store.Store // of the account's sessions and the times of use of keys; nil: no account
+	Account  *account.Keys // of the account's cookies and forms; nil: no account
+	Kept     store.Store   // what the account needs from one request to the next, and the times of use of keys; needed with Account
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer // nil: none are kept
 	Ready    func() error          // nil: always ready; the error says why not
@@ -42,7 +44,7 @@ func (c Config) checked() (Config, error) {
 		return c, err
 	}
 	if c.Account != nil {
-		c.KeyTimes = c.Account
+		c.KeyTimes = c.Kept
 	}
 	if c.Webhooks != nil && len(c.RetrySchedule) == 0 {
 		return c, errors.New("httpapi: RetrySchedule is needed with Webhooks")

@@ -587,7 +587,7 @@ func rooms() []room {
 			folder:  "httpapi/account/frame",
 			why:     "sessions, forms and failures are those of every page; what a page shows is the page's own matter",
 			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/account/store", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
-			modules: []string{jsonModule, zerolog, "github.com/alexedwards/scs/v2"},
+			modules: []string{jsonModule, zerolog, "github.com/gorilla/securecookie"},
 			keepOut: []string{"encoding/json"},
 		},
 		{

@@ -43,6 +43,8 @@ type Key struct {
 	Hash    domain.Digest `json:"hash"`
 	Scopes  []Scope       `json:"scopes"`
 	Revoked bool          `json:"revoked,omitempty"`
+
+	SignedOutAt domain.Instant `json:"signed_out_at,omitzero"` // sessions of the account that began with the key before are over; 0: never
 }
 
 // HashKey is the hash under which an API key's secret is stored. Keys have at
@@ -63,6 +65,12 @@ type Project struct {
 	Endpoints []Endpoint      `json:"endpoints,omitempty"` // oldest first
 
 	SignedOutAt domain.Instant `json:"signed_out_at,omitzero"` // sessions of the account that began before are over; 0: never
+}
+
+// SignedIn reports whether a session of the account that began with one of the
+// project's keys goes on: it has not been signed out since.
+func (p Project) SignedIn(k Key, began domain.Instant) bool {
+	return p.SignedOutAt < began && k.SignedOutAt < began
 }
 
 // Authenticate finds the key with this hash that is not revoked. It compares
@@ -124,6 +132,12 @@ type IssueKey struct {
 type RenameKey struct {
 	KeyID string
 	Name  string
+}
+
+// SignOutKey ends all sessions of the account that began with an API key.
+type SignOutKey struct {
+	KeyID string
+	At    domain.Instant
 }
 
 // RevokeKey revokes an API key.
@@ -273,6 +287,16 @@ func validateKeyName(name string) error {
 		return domain.FieldErrors{err}
 	}
 	return nil
+}
+
+func (c SignOutKey) decideProject(p Project) (domain.Event, error) {
+	if p.Name == "" {
+		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
+	}
+	if _, ok := p.Key(c.KeyID); !ok {
+		return nil, &domain.Refusal{Code: domain.KeyNotFound}
+	}
+	return KeySignedOut(c), nil
 }
 
 func (c RevokeKey) decideProject(p Project) (domain.Event, error) {

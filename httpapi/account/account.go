@@ -17,6 +17,14 @@ const Path = frame.Path
 // Config is what the account works with.
 type Config = frame.Config
 
+// Keys authenticate cookies and forms.
+type Keys = frame.Keys
+
+// NewKeys derives the keys from the master keys by version; current is the one in use.
+func NewKeys(master map[int][32]byte, current int) (*Keys, error) {
+	return frame.NewKeys(master, current)
+}
+
 // page is one row of the table of pages.
 type page struct {
 	method string // GET, which HEAD goes with, or POST

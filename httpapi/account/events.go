@@ -2,10 +2,12 @@ package account
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -182,9 +184,13 @@ func (v *visit) window(after, last uint64) (lines []wire.EventLine, err error) {
 	return lines, err
 }
 
+// feedTime is how long a feed of events goes on until the page opens it anew, and so
+// shows that its browser is still signed in.
+const feedTime = time.Minute
+
 // followEvents answers the feed of events as rows of the page: server-sent
-// events "row" whose data is the HTML of one element, and now and then "alive". It
-// ends when the session ends.
+// events "row" whose data is the HTML of one element, now and then "alive", and at
+// the end "renew". Following is no use of the session.
 func (v *visit) followEvents() error {
 	q, err := merchant.ParseFeedQuery(v.Filters("after"), v.Request.Header.Get("Last-Event-Id"))
 	if err != nil {
@@ -195,23 +201,22 @@ func (v *visit) followEvents() error {
 		return err
 	}
 	defer feed.Close()
-	if err := v.SaveSession(); err != nil {
-		return err
-	}
-	ctx, end := v.Streaming()
+	ctx, end := context.WithCancel(v.Request.Context())
 	defer end()
-	d := v.pageData("")
-	d.Root = "./" // the rows become part of the page above
+	until := v.Now().Add(feedTime)
 	out := v.X.Stream(edge.EventStream)
+	d := v.pageData("") // with the answer begun, it takes no notice from another page
+	d.Root = "./"       // the rows become part of the page above
 	if v.Request.Method == http.MethodHead {
 		return nil
 	}
 	return feed.Serve(ctx, out, func(e merchant.FeedEvent) (string, []byte, error) {
 		if e.Position == 0 {
-			if !v.Live() {
-				end()
+			if v.Now().Before(until) {
+				return "alive", []byte("1"), nil
 			}
-			return "alive", []byte("1"), nil
+			end()
+			return "renew", []byte("1"), nil
 		}
 		row, err := d.eventRow(e.EventLine)
 		if err != nil {

@@ -168,7 +168,7 @@ func (v *visit) revokeKey() error {
 		if err := do(); err != nil {
 			return err
 		}
-		v.DropSession()
+		v.EndSession()
 		return v.Leave("signin?why=out")
 	}
 	return v.Tell("keys", do, "keys.revoked")

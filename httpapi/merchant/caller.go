@@ -119,9 +119,9 @@ func (a *API) signIn(ctx context.Context, address func() string, id, secret stri
 }
 
 // Resume finds the project and the key of a session of the account as they
-// are now. The problem is 401 when the key was revoked, or the project's sessions
-// were ended after this one began. The caller's reads cost nothing of the project's
-// budget, as pages have a limit of their own.
+// are now. The problem is 401 when the key was revoked, or the sessions of the project
+// or of the key were ended after this one began. The caller's reads cost nothing of
+// the project's budget, as pages have a limit of their own.
 func (a *API) Resume(ctx context.Context, projectID, keyID string, began domain.Instant) (Caller, error) {
 	project, known, err := a.cfg.Views.Project(ctx, projectID)
 	if err != nil {
@@ -131,7 +131,7 @@ func (a *API) Resume(ctx context.Context, projectID, keyID string, began domain.
 	if !known || i < 0 {
 		return Caller{}, wire.Problem{Code: domain.Unauthorized, Detail: "The API key of this session is not in use any more. Sign in with another one."}
 	}
-	if project.SignedOutAt >= began {
+	if !project.SignedIn(project.Keys[i], began) {
 		return Caller{}, wire.Problem{Code: domain.Unauthorized}
 	}
 	c, err := a.enterAs(project, project.Keys[i])
@@ -166,7 +166,7 @@ func (a *API) recheck(ctx context.Context, c Caller) error {
 	}
 	i := liveKey(p, c.Key.ID)
 	switch {
-	case !known || i < 0 || c.began != 0 && p.SignedOutAt >= c.began:
+	case !known || i < 0 || c.began != 0 && !p.SignedIn(p.Keys[i], c.began):
 		return wire.Problem{Code: domain.Unauthorized}.With("WWW-Authenticate", challenge)
 	case !p.Keys[i].Has(c.admitted):
 		return wire.Problem{Code: domain.ScopeMissing, RequiredScope: c.admitted}

@@ -41,6 +41,14 @@ func (a *API) SignOutProject(ctx context.Context, id string, why eventstore.Caus
 	return a.changeProject(ctx, id, projects.SignOutProject{At: domain.IDTime(event)}, eventstore.Order{EventID: event, Cause: why})
 }
 
+// SignOutKey ends all sessions of the account that have begun with the caller's key.
+func (a *API) SignOutKey(ctx context.Context, c Caller) error {
+	event := a.cfg.IDs.Next()
+	_, err := a.changeProject(ctx, c.Project.ID, projects.SignOutKey{KeyID: c.Key.ID, At: domain.IDTime(event)},
+		eventstore.Order{EventID: event, Cause: c.Cause()})
+	return err
+}
+
 func (a *API) changeProject(ctx context.Context, id string, cmd projects.ProjectCommand, o eventstore.Order) (projects.Project, error) {
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), projects.Project{ID: id}, cmd, o)
 	return res.State, err

@@ -1,19 +1,15 @@
-// Package nodeaccount is what the merchant's account keeps in a cluster: a session that
-// began or ended at one node has begun or ended at all of them.
+// Package nodeaccount is what the merchant's account keeps in a cluster: a form that was
+// used at one node was used at all of them.
 //
-// Sessions and forms that were used are messages of two JetStream streams with three
-// replicas, one message for each, so that no session is lost with a node. JetStream's
-// leader answers each read. It may be a deposed one for some seconds; but no page is shown
-// without a true read of the log, which fails there.
+// Forms that were used are messages of a JetStream stream with three replicas, one message
+// for each. JetStream's leader answers each read. It may be a deposed one for some
+// seconds; but no page is shown without a true read of the log, which fails there.
 //
-//	SESSIONS  payledger.sessions.s.HASH.PROJECT   end of the session (8), its values; no values: it was signed out
-//	          payledger.sessions.g.PROJECT.KEY    how often all sessions of the key were ended (8)
 //	FORMS     payledger.forms.HASH                end of the session (8), random (8), the path that the form led to
 //
 // Ends are milliseconds since 1970, numbers are big-endian. Hashes are SHA-256 in
 // hexadecimal: no stream holds a token, nor any secret. A message goes with the end of its
-// session. A project has at most 1000 sessions; then the one goes that was not used for the
-// longest time. FORMS has room for some 300,000 forms; then the oldest goes, and if the same
+// session. FORMS has room for some 300,000 forms; then the oldest goes, and if the same
 // form is sent again, the idempotency key of what it led to is what is left to recognise it.
 //
 // This is no JetStream key-value bucket, because one has no times to live of its own for
@@ -44,13 +40,10 @@ import (
 )
 
 const (
-	sessionsName, sessionsSubject = "SESSIONS", "payledger.sessions."
-	formsName, formsSubject       = "FORMS", "payledger.forms."
+	formsName, formsSubject = "FORMS", "payledger.forms."
 
-	sessionsBytes = 256 << 20
-	formsBytes    = 64 << 20
-	maxMessage    = 16 << 10
-	maxSessions   = 1000 // of a project
+	formsBytes = 64 << 20
+	maxMessage = 16 << 10
 
 	// tryTime is how long a read or a change is tried, onceTime how long JetStream may
 	// take for an answer, and pause the time between two tries.
@@ -64,8 +57,8 @@ type Store struct {
 	node    *members.Node
 	unasked func() error // ends the answers to other nodes
 
-	replicas, most int // of the streams; sessions of a project
-	formTime       time.Duration
+	replicas int // of the stream
+	formTime time.Duration
 
 	mu    sync.Mutex
 	found map[string]jetstream.Stream
@@ -73,7 +66,7 @@ type Store struct {
 
 // Open begins to keep what a node's account needs; the file is closed by Close.
 func Open(file *store.File, node *members.Node) (*Store, error) {
-	s := &Store{File: file, node: node, replicas: len(node.Members), most: maxSessions, formTime: formTime, found: make(map[string]jetstream.Stream)}
+	s := &Store{File: file, node: node, replicas: len(node.Members), formTime: formTime, found: make(map[string]jetstream.Stream)}
 	var err error
 	s.unasked, err = node.Answer(revealKind, s.giveAway)
 	return s, err
@@ -97,10 +90,7 @@ func (s *Store) Run(ctx context.Context) {
 func (s *Store) make(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, onceTime)
 	defer cancel()
-	_, err := s.stream(ctx, sessionsName)
-	if err == nil {
-		_, err = s.stream(ctx, formsName)
-	}
+	_, err := s.stream(ctx, formsName)
 	return err
 }
 
@@ -113,14 +103,10 @@ func (s *Store) stream(ctx context.Context, name string) (jetstream.Stream, erro
 		return known, nil
 	}
 	config := jetstream.StreamConfig{
-		Name: name, Description: "Sessions of the account, and how often those of a key were ended.",
-		Subjects: []string{sessionsSubject + ">"}, Storage: jetstream.FileStorage, Replicas: s.replicas,
-		MaxMsgs: -1, MaxBytes: sessionsBytes, MaxMsgsPerSubject: 1, MaxMsgSize: maxMessage, MaxConsumers: -1,
-		Discard: jetstream.DiscardNew, AllowMsgTTL: true,
-	}
-	if name == formsName {
-		config.Description, config.Subjects = "Forms of the account that were used.", []string{formsSubject + ">"}
-		config.MaxBytes, config.Discard = formsBytes, jetstream.DiscardOld
+		Name: name, Description: "Forms of the account that were used.",
+		Subjects: []string{formsSubject + ">"}, Storage: jetstream.FileStorage, Replicas: s.replicas,
+		MaxMsgs: -1, MaxBytes: formsBytes, MaxMsgsPerSubject: 1, MaxMsgSize: maxMessage, MaxConsumers: -1,
+		Discard: jetstream.DiscardOld, AllowMsgTTL: true,
 	}
 	js := s.node.Conn.JetStream()
 	found, err := js.Stream(ctx, name)
@@ -158,7 +144,7 @@ func (s *Store) try(name string, do func(context.Context, jetstream.Stream) erro
 		}
 		if time.Now().After(until) || !health.Pause(context.Background(), pause) {
 			s.node.Report(fmt.Errorf("the account's stream %s: %w", name, err))
-			return fmt.Errorf("%w: the account's sessions: %w", eventstore.ErrBusy, err)
+			return fmt.Errorf("%w: the account's forms: %w", eventstore.ErrBusy, err)
 		}
 	}
 }

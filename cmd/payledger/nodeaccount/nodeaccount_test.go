@@ -1,7 +1,6 @@
 package nodeaccount
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,41 +75,7 @@ func checkStores(t *testing.T, a, b store.Store) {
 			t.Fatal(err)
 		}
 	}
-	finds := func(in store.Store, token, want string) {
-		t.Helper()
-		values, found, err := in.Find(token)
-		if err != nil || found != (want != "") || found && string(values) != want {
-			t.Fatalf("%s: %q, %t, %v; want %q", token, values, found, err, want)
-		}
-	}
-	finds(a, "one", "")
-	ok(a.Delete("one"))
-	ok(a.Commit("one", "prj_1", []byte("first"), end))
-	finds(b, "one", "first")
-	ok(b.Commit("one", "prj_1", []byte("second"), end))
-	ok(b.Commit("one", "prj_1", []byte("second"), end))
-	ok(b.Commit("two.*>\n", "", []byte("other"), end))
-	finds(a, "one", "second")
-	finds(a, "two.*>\n", "other")
-	finds(a, "*", "")
-	ok(a.Delete("one"))
-	ok(b.Commit("one", "prj_1", []byte("third"), end)) // of a request that began before
-	finds(b, "one", "")
-	ok(a.Commit("old", "prj_1", []byte("x"), time.Now().Add(-time.Second)))
-	finds(b, "old", "")
-	ok(a.Clean(time.Now()))
-
 	key, other := store.Session{Project: "prj_1", KeyID: "key_1"}, store.Session{Project: "prj_1", KeyID: "key_2"}
-	before, err := a.Generation(key)
-	ok(err)
-	ok(b.EndAll(key))
-	ok(a.EndAll(key))
-	after, err := b.Generation(key)
-	ok(err)
-	if n, err := a.Generation(other); err != nil || n != 0 || after < before+2 {
-		t.Errorf("generations %d to %d, of another key %d, %v", before, after, n, err)
-	}
-
 	use := func(in store.Store, token string, want bool, led string) {
 		t.Helper()
 		fresh, path, err := in.UseForm(token, end)
@@ -158,40 +123,5 @@ func TestStreamOfAnotherProgram(t *testing.T) {
 	}
 	if _, err := s.stream(t.Context(), formsName); err == nil || !strings.Contains(err.Error(), "give payledger an account of its own") {
 		t.Errorf("another program's: %v", err)
-	}
-	if _, err := s.stream(t.Context(), sessionsName); err != nil {
-		t.Errorf("the node's own: %v", err)
-	}
-}
-
-// TestProjectHasSoManySessions: beyond the limit the session goes that was unused for
-// longest, and other projects lose none.
-func TestProjectHasSoManySessions(t *testing.T) {
-	t.Parallel()
-	s, _ := openNodes(t)
-	s.most = 5
-	end := time.Now().Add(time.Hour)
-	commit := func(token, project, values string) {
-		t.Helper()
-		if err := s.Commit(token, project, []byte(values), end); err != nil {
-			t.Fatal(err)
-		}
-	}
-	commit("other", "prj_2", "x")
-	for i := range s.most {
-		commit(fmt.Sprint(i), "prj_1", "x")
-	}
-	commit("0", "prj_1", "used again")
-	commit("new", "prj_1", "x")
-	var left []string
-	for _, token := range []string{"other", "0", "1", "2", "3", "4", "new"} {
-		if _, found, err := s.Find(token); err != nil {
-			t.Fatal(err)
-		} else if found {
-			left = append(left, token)
-		}
-	}
-	if got := strings.Join(left, " "); got != "other 0 2 3 4 new" {
-		t.Errorf("left are %s", got)
 	}
 }

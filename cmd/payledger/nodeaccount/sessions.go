@@ -2,10 +2,8 @@ package nodeaccount
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,95 +11,8 @@ import (
 	"payledger/httpapi/account/store"
 )
 
-func sessionSubject(token, project string) string {
-	return sessionsSubject + "s." + hash(token) + "." + cmp.Or(project, "-")
-}
-
-// Find implements store.Store, as do all of these.
-func (s *Store) Find(token string) (values []byte, found bool, err error) {
-	err = s.try(sessionsName, func(ctx context.Context, in jetstream.Stream) error {
-		m, err := last(ctx, in, sessionSubject(token, "*"))
-		values, found = m.content, len(m.content) > 0 && time.Now().UnixMilli() < m.end
-		return err
-	})
-	return values, found, err
-}
-
-// Commit implements store.Store.
-func (s *Store) Commit(token, project string, values []byte, end time.Time) error {
-	return s.try(sessionsName, func(ctx context.Context, in jetstream.Stream) error {
-		m, err := last(ctx, in, sessionSubject(token, "*"))
-		if err != nil {
-			return err
-		}
-		signedOut := m.number != 0 && len(m.content) == 0
-		if signedOut || m.end == end.UnixMilli() && bytes.Equal(m.content, values) {
-			return nil
-		}
-		if m.number == 0 {
-			if err := s.makeRoom(ctx, in, project); err != nil {
-				return err
-			}
-		}
-		return s.put(ctx, cmp.Or(m.subject, sessionSubject(token, project)), m.number, store.Ending(end, values), end)
-	})
-}
-
-// makeRoom removes the session of a project that was not used for the longest time, if
-// there are too many.
-func (s *Store) makeRoom(ctx context.Context, in jetstream.Stream, project string) error {
-	all := sessionsSubject + "s.*." + project
-	info, err := in.Info(ctx, jetstream.WithSubjectFilter(all))
-	if err != nil || len(info.State.Subjects) < s.most {
-		return err
-	}
-	oldest, err := in.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(all))
-	if err != nil {
-		return err
-	}
-	return in.Purge(ctx, jetstream.WithPurgeSubject(oldest.Subject))
-}
-
-// Delete implements store.Store.
-func (s *Store) Delete(token string) error {
-	return s.try(sessionsName, func(ctx context.Context, in jetstream.Stream) error {
-		m, err := last(ctx, in, sessionSubject(token, "*"))
-		if err != nil || len(m.content) == 0 {
-			return err
-		}
-		end := time.UnixMilli(m.end)
-		return s.put(ctx, m.subject, m.number, store.Ending(end, nil), end)
-	})
-}
-
 // Clean implements store.Store. JetStream does that.
 func (s *Store) Clean(time.Time) error { return nil }
-
-func generationSubject(of store.Session) string {
-	return sessionsSubject + "g." + of.Project + "." + of.KeyID
-}
-
-// Generation implements store.Store.
-func (s *Store) Generation(of store.Session) (n uint64, err error) {
-	err = s.try(sessionsName, func(ctx context.Context, in jetstream.Stream) error {
-		m, err := last(ctx, in, generationSubject(of))
-		n = uint64(m.end)
-		return err
-	})
-	return n, err
-}
-
-// EndAll implements store.Store. Should it be done twice, as after a lost answer, that
-// is no harm.
-func (s *Store) EndAll(of store.Session) error {
-	return s.try(sessionsName, func(ctx context.Context, in jetstream.Stream) error {
-		m, err := last(ctx, in, generationSubject(of))
-		if err != nil {
-			return err
-		}
-		return s.put(ctx, generationSubject(of), m.number, binary.BigEndian.AppendUint64(nil, uint64(m.end)+1), time.Time{})
-	})
-}
 
 // nonce is how long the random part of a used form is.
 const nonce = 8

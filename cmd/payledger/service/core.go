@@ -22,6 +22,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/tracing"
+	"payledger/httpapi/account"
 	accountstore "payledger/httpapi/account/store"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
@@ -37,20 +38,21 @@ import (
 // commands on it need. The server and the commands that work on a stopped
 // directory share it.
 type core struct {
-	dir    datadir.Dir
-	log    zerolog.Logger
-	store  *bolt.Store       // the directory's own file
-	node   *members.Node     // the directory's part in a cluster; nil: it is alone
-	ledger eventstore.Ledger // of the file, or in a cluster of all nodes
-	views  *projections.Engine
-	ids    *domain.IDs
-	links  *checkout.Links
-	signed *checkpoints.Signer
+	dir     datadir.Dir
+	log     zerolog.Logger
+	store   *bolt.Store       // the directory's own file
+	node    *members.Node     // the directory's part in a cluster; nil: it is alone
+	ledger  eventstore.Ledger // of the file, or in a cluster of all nodes
+	views   *projections.Engine
+	ids     *domain.IDs
+	links   *checkout.Links
+	cookies *account.Keys
+	signed  *checkpoints.Signer
 
 	acts       *actLog
 	deliveries *deliveries
 	consumers  *consumers.Book
-	account    account
+	account    accountStore
 	tracer     *tracing.Tracer    // nil: nothing is traced
 	seed       func(route string) // lets a route's counters begin with 0
 
@@ -105,6 +107,10 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if err != nil {
 		return nil, err
 	}
+	cookies, err := account.NewKeys(keys, current)
+	if err != nil {
+		return nil, err
+	}
 	signer, err := d.LogSigner(store.LogID())
 	if err != nil {
 		return nil, err
@@ -151,7 +157,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
-		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, views: views, links: links, signed: signed,
+		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, views: views, links: links, cookies: cookies, signed: signed,
 		ledger: ledger, ids: ids, acts: acts, deliveries: deliveries, consumers: readers, account: sessions, tracer: o.Tracer, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
@@ -173,14 +179,14 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	return c, nil
 }
 
-// account keeps what the merchant's account needs from one request to the next.
-type account interface {
+// accountStore keeps what the merchant's account needs from one request to the next.
+type accountStore interface {
 	accountstore.Store
 	Run(ctx context.Context)
 	Close() error
 }
 
-func openAccount(d datadir.Dir, o CoreOptions, node *members.Node) (account, error) {
+func openAccount(d datadir.Dir, o CoreOptions, node *members.Node) (accountStore, error) {
 	file, err := accountstore.Open(d.Account(), o.Log)
 	if err != nil || node == nil {
 		return file, err

@@ -40,7 +40,7 @@ func (v *Visit) fail(err error) error {
 	v.X.Header().Del("Content-Disposition") // of a file that did not come about
 	f, ours := errors.AsType[*Failure](err)
 	if !ours && v.over(err) {
-		v.DropSession()
+		v.EndSession()
 		return v.toSignIn()
 	}
 	page := failurePage{PageData: v.PageData(v.Locale.T("account.failed")), RequestID: v.X.ID}

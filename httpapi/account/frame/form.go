@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"sync"
 
 	"payledger/domain"
@@ -29,12 +31,14 @@ var canonical = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // immu
 func (d PageData) Form() template.HTML {
 	nonce := make([]byte, nonceBytes, nonceBytes+sha256.Size)
 	rand.Read(nonce)
-	token := canonical.EncodeToString(append(nonce, d.visit.formMAC(nonce)...))
+	token := canonical.EncodeToString(append(nonce, d.visit.formMAC(d.visit.Keys.forms[0], nonce)...))
 	return template.HTML(`<input type="hidden" name="` + formField + `" value="` + token + `">`) //nolint:gosec // base64url
 }
 
-func (v *Visit) formMAC(nonce []byte) []byte {
-	m := hmac.New(sha256.New, []byte(v.sessions.GetString(v.Request.Context(), formsValue)))
+// formMAC authenticates the nonce of a form in this session.
+func (v *Visit) formMAC(key, nonce []byte) []byte {
+	m := hmac.New(sha256.New, key)
+	fmt.Fprintf(m, "%s %s %d ", v.session.Project, v.session.KeyID, v.session.Since)
 	m.Write(nonce)
 	return m.Sum(nil)
 }
@@ -42,7 +46,9 @@ func (v *Visit) formMAC(nonce []byte) []byte {
 // ofSession reports whether a token was made for this session.
 func (v *Visit) ofSession(token string) bool {
 	in, err := canonical.DecodeString(token)
-	return err == nil && len(in) == nonceBytes+sha256.Size && hmac.Equal(in[nonceBytes:], v.formMAC(in[:nonceBytes]))
+	return err == nil && len(in) == nonceBytes+sha256.Size && slices.ContainsFunc(v.Keys.forms, func(key []byte) bool {
+		return hmac.Equal(in[nonceBytes:], v.formMAC(key, in[:nonceBytes]))
+	})
 }
 
 func (v *Visit) readForm() error {

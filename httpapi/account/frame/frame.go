@@ -19,7 +19,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alexedwards/scs/v2"
 	"github.com/rs/zerolog"
 
 	"payledger/httpapi/account/store"
@@ -58,6 +57,7 @@ type Pages struct {
 // Webhooks is needed.
 type Config struct {
 	API       *merchant.API
+	Keys      *Keys
 	Webhooks  *webhooks.API    // nil: there are no pages about webhooks
 	Kept      store.Store      // of one request for the next
 	Visits    int              // requests for pages a minute and address; 0: no limit
@@ -75,12 +75,11 @@ type handler struct {
 	origins   *http.CrossOriginProtection
 	byAddress *edge.Limiter // of requests for pages
 	byProject *edge.Limiter
-	sessions  *scs.SessionManager
 	table     []Route
 	tabs      []Tab
 	forms     forms
-	streams   streams
 	prefix    string // path of the public URL
+	secure    bool   // the public URL is one of https
 }
 
 // New returns the handler of everything at and below Path, which edge.Pages
@@ -98,15 +97,15 @@ func New(c Config, p Pages) (func(*edge.Exchange) error, error) {
 }
 
 func newHandler(c Config, p Pages) (*handler, error) {
-	if c.API == nil || c.Kept == nil || c.Now == nil {
-		return nil, errors.New("account: the API, a store and a clock are needed")
+	if c.API == nil || c.Keys == nil || c.Kept == nil || c.Now == nil {
+		return nil, errors.New("account: the API, keys, a store and a clock are needed")
 	}
 	base, err := url.Parse(c.PublicURL)
 	if err != nil {
 		return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
 	}
 	h := &handler{
-		Config: c, prefix: base.EscapedPath(), origins: http.NewCrossOriginProtection(),
+		Config: c, prefix: base.EscapedPath(), secure: base.Scheme == "https", origins: http.NewCrossOriginProtection(),
 		byAddress: edge.NewLimiter("account-visits", c.Nodes), byProject: edge.NewLimiter("account-pages", c.Nodes),
 	}
 	if base.Host != "" {
@@ -120,7 +119,6 @@ func newHandler(c Config, p Pages) (*handler, error) {
 	if h.templates, err = h.site.Templates(p.Files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("account: %w", err)
 	}
-	h.sessions = newSessions(c.Kept, base.Scheme == "https")
 	h.table, h.tabs = slices.Concat(h.sessionPages(), p.Routes, h.revealPages()), p.Tabs
 	return h, nil
 }

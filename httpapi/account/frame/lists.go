@@ -87,7 +87,7 @@ func (v *Visit) CSV(read func(context.Context, merchant.Caller, url.Values) (edg
 	if err := v.SaveSession(); err != nil {
 		return err
 	}
-	ctx, end := v.Streaming()
+	ctx, end := context.WithTimeout(v.Request.Context(), v.until.Sub(v.Now()))
 	defer end()
 	v.X.Request = v.X.Request.WithContext(ctx)
 	v.X.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)

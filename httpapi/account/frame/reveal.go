@@ -20,10 +20,15 @@ func (h *handler) revealPages() []Route {
 
 // LeaveToSecret shows a secret next.
 func (v *Visit) LeaveToSecret(s Reveal) error {
-	s.Of, s.Until = v.session, v.Now().Add(revealFor)
+	s.Of, s.Until = v.of(), v.Now().Add(revealFor)
 	name := rand.Text()
 	v.Kept.Keep(name, s, v.Now())
 	return v.Leave("secrets/" + name)
+}
+
+// of names the key that somebody has signed in with.
+func (v *Visit) of() store.Session {
+	return store.Session{Project: v.session.Project, KeyID: v.session.KeyID}
 }
 
 // secretPage is what secret.html is filled with.
@@ -36,7 +41,7 @@ func (v *Visit) showSecret() error {
 	if v.Request.Method == http.MethodHead {
 		return &Failure{Status: http.StatusMethodNotAllowed, Why: "method"}
 	}
-	r, ok := v.Kept.Take(v.Vars["secret"], v.session, v.Now())
+	r, ok := v.Kept.Take(v.Vars["secret"], v.of(), v.Now())
 	if !ok {
 		return &Failure{Status: http.StatusGone, Why: "shown"}
 	}

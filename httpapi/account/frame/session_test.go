@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorilla/securecookie"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
@@ -39,13 +41,15 @@ type front struct {
 	project string
 	key     wire.Key
 	handler *handler
+	master  map[int][32]byte
+	current int // version of the master key
 	server  http.Handler
 	cookie  string
 }
 
 func newFront(t *testing.T) *front {
 	t.Helper()
-	f := &front{t: t, path: filepath.Join(t.TempDir(), "account.db"), project: "prj_1", api: newAPI(t)}
+	f := &front{t: t, path: filepath.Join(t.TempDir(), "account.db"), project: "prj_1", api: newAPI(t), master: map[int][32]byte{1: {1}}, current: 1}
 	if _, err := f.api.ChangeProject(t.Context(), f.project, eventstore.Cause{}, projects.RegisterProject{Name: "Tea", Settings: domain.DefaultSettings()}, true); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +109,11 @@ func (f *front) start() {
 	if f.file, err = store.Open(f.path, zerolog.Nop()); err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler, err = newHandler(Config{API: f.api, Kept: f.file, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()}, testPages())
+	keys, err := NewKeys(f.master, f.current)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.handler, err = newHandler(Config{API: f.api, Keys: keys, Kept: f.file, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()}, testPages())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -258,13 +266,9 @@ func TestASessionSurvivesARestartAndEndsWithItsKey(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	f.signIn()
-	first := f.cookie
 	f.restart()
 	if !f.in() {
 		t.Error("the session did not survive a restart")
-	}
-	if raw, err := os.ReadFile(f.path); err != nil || bytes.Contains(raw, []byte(first)) || bytes.Contains(raw, []byte(f.key.APIKey)) {
-		t.Errorf("the file holds the token or the key (%v)", err)
 	}
 	if _, err := f.api.ChangeProject(t.Context(), f.project, eventstore.Cause{}, projects.RevokeKey{KeyID: f.key.KeyID}, false); err != nil {
 		t.Fatal(err)
@@ -272,88 +276,177 @@ func TestASessionSurvivesARestartAndEndsWithItsKey(t *testing.T) {
 	if f.in() {
 		t.Error("the session outlives its key")
 	}
-	if ctx, err := f.handler.sessions.Load(t.Context(), first); err != nil || f.handler.sessions.GetString(ctx, projectValue) != "" {
-		t.Errorf("the session of a revoked key is kept (%v)", err)
+	if f.cookie != "" {
+		t.Error("the browser keeps the cookie of a session that is over")
 	}
 }
 
-// undeletable is a store that deletes no session while it fails.
-type undeletable struct {
-	*store.File
-	fail error
-}
-
-func (u *undeletable) Delete(token string) error {
-	if u.fail != nil {
-		return u.fail
-	}
-	return u.File.Delete(token)
-}
-
-func TestSigningOutOfASessionThatCannotBeDeleted(t *testing.T) {
+// TestCookies sends cookies that were changed, made with other keys or of another kind.
+func TestCookies(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	kept := &undeletable{File: f.file, fail: errors.New("no disk")}
-	f.handler.Kept = kept
-	f.handler.sessions.Store = sessionStore{kept}
-	signOut := func(path string) *httptest.ResponseRecorder {
-		t.Helper()
-		_, token, ok := strings.Cut(f.get("session").Body.String(), `name="form" value="`)
-		token, _, closed := strings.Cut(token, `"`)
-		if !ok || !closed {
-			t.Fatal("the page of the session has no form")
+	f.signIn()
+	good := f.cookie
+	if len("payledger_account="+good) > 300 {
+		t.Errorf("the cookie has %d bytes", len(good))
+	}
+	raw, err := base64.URLEncoding.DecodeString(good)
+	if err != nil || strings.Contains(string(raw), f.project) {
+		t.Errorf("the cookie shows what it holds: %q, %v", raw, err)
+	}
+	changed := func(at int) string {
+		b := bytes.Clone(raw)
+		b[at] ^= 1
+		return base64.URLEncoding.EncodeToString(b)
+	}
+	forged := func(master map[int][32]byte, current int, name, content string) string {
+		k, err := NewKeys(master, current)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return f.post(path, url.Values{formField: {token}})
+		value, err := securecookie.EncodeMulti(name, []byte(content), k.cookies...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	f.signIn()
-	cookie, streaming := f.cookie, true
-	s := &stream{end: func() { streaming = false }}
-	ctx, err := f.handler.sessions.Load(t.Context(), cookie)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.token = f.handler.sessions.Token(ctx)
-	f.handler.streams.all = map[*stream]struct{}{s: {}}
-	if w := signOut("signout"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	if f.cookie != cookie || !streaming || !f.in() {
-		t.Error("the session was not deleted, and yet the browser forgot it or a stream ended")
-	}
-	kept.fail = nil
-	if w := signOut("signout"); w.Code != http.StatusSeeOther || f.cookie != "" || streaming {
-		t.Errorf("%d, cookie %q, streaming %v", w.Code, f.cookie, streaming)
-	}
-	if f.cookie = cookie; f.in() {
-		t.Error("the session goes on after it was signed out")
-	}
-
-	f.signIn()
-	cookie, kept.fail = f.cookie, errors.New("no disk")
-	if w := signOut("signout-everywhere"); w.Code != http.StatusSeeOther || f.cookie != "" {
-		t.Errorf("%d, cookie %q", w.Code, f.cookie)
-	}
-	if f.cookie = cookie; f.in() {
-		t.Error("the session outlives the signing out everywhere")
+	whole := fmt.Sprintf(`{"p":%q,"k":%q,"s":%[3]d,"u":%[3]d}`, f.project, f.key.KeyID, time.Now().UnixMilli())
+	for _, c := range []struct {
+		name, cookie string
+		in           bool
+	}{
+		{"as it was made", good, true},
+		{"the same content, made again", forged(f.master, 1, sessionCookie, whole), true},
+		{"chosen by somebody else", "chosen-by-somebody-else", false},
+		{"with another time", changed(0), false},
+		{"with another content", changed(20), false},
+		{"with another signature", changed(len(raw) - 1), false},
+		{"cut off", good[:len(good)-4], false},
+		{"longer", good + "AAAA", false},
+		{"of another installation", forged(map[int][32]byte{1: {9}}, 1, sessionCookie, whole), false},
+		{"of a master key that is gone", forged(map[int][32]byte{7: {7}}, 7, sessionCookie, whole), false},
+		{"another cookie of ours", forged(f.master, 1, noticeCookie, whole), false},
+		{"of no session", forged(f.master, 1, sessionCookie, "{}"), false},
+		{"of nothing", forged(f.master, 1, sessionCookie, ""), false},
+		{"of another project", forged(f.master, 1, sessionCookie, strings.Replace(whole, f.project, "prj_2", 1)), false},
+		{"of another key", forged(f.master, 1, sessionCookie, strings.Replace(whole, f.key.KeyID, "key_2", 1)), false},
+	} {
+		if f.cookie = c.cookie; f.in() != c.in {
+			t.Errorf("%s: signed in %v, want %v", c.name, !c.in, c.in)
+		}
 	}
 }
 
-func TestSigningInChangesTheToken(t *testing.T) {
+// A new version of the master key signs what is new. What an older one has signed is
+// accepted while that is there.
+func TestCookiesFollowTheMasterKey(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	f.signIn()
+	old := f.cookie
+	form := f.form("session")
+	f.master[2], f.current = [32]byte{2}, 2
+	f.restart()
+	if !f.in() {
+		t.Error("the session of the older master key is over")
+	}
+	if w := f.post("signout", url.Values{formField: {form}}); w.Code != http.StatusSeeOther {
+		t.Errorf("a form of the older master key: %d", w.Code)
+	}
+	f.cookie = ""
+	f.signIn()
+	delete(f.master, 1)
+	f.restart()
+	if !f.in() {
+		t.Error("the newest master key has not signed the session")
+	}
+	if f.cookie = old; f.in() {
+		t.Error("the session of a master key that was removed goes on")
+	}
+	if _, err := NewKeys(f.master, 1); err == nil {
+		t.Error("keys without the master key in use")
+	}
+}
+
+// form is the token of a form on a page.
+func (f *front) form(path string) string {
+	f.t.Helper()
+	_, token, ok := strings.Cut(f.get(path).Body.String(), `name="form" value="`)
+	token, _, closed := strings.Cut(token, `"`)
+	if !ok || !closed {
+		f.t.Fatalf("%s has no form", path)
+	}
+	return token
+}
+
+// A copied cookie ends by signing out everywhere, with the key that it is of alone.
+func TestSigningOutEverywhereEndsACopiedCookie(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t)
+		f.signIn()
+		copied, one := f.cookie, f.key
+		var err error
+		if _, f.key, err = f.api.NewKey(t.Context(), f.project, eventstore.Cause{}, "", []projects.Scope{projects.Read}); err != nil {
+			t.Fatal(err)
+		}
+		f.cookie = ""
+		f.signIn()
+		other := f.cookie
+
+		f.cookie = copied
+		if w := f.post("signout", url.Values{formField: {f.form("session")}}); w.Code != http.StatusSeeOther || f.cookie != "" {
+			t.Errorf("signing out: %d, cookie %q", w.Code, f.cookie)
+		}
+		time.Sleep(time.Second)
+		f.cookie = copied
+		if w := f.post("signout-everywhere", url.Values{formField: {f.form("session")}}); w.Code != http.StatusSeeOther || f.cookie != "" {
+			t.Errorf("signing out everywhere: %d, cookie %q", w.Code, f.cookie)
+		}
+		if f.cookie = copied; f.in() {
+			t.Error("the copied cookie outlives the signing out everywhere")
+		}
+		if f.cookie = other; !f.in() {
+			t.Error("signing out everywhere ended the session of another key")
+		}
+		time.Sleep(time.Millisecond)
+		f.key, f.cookie = one, ""
+		if f.signIn(); !f.in() {
+			t.Error("nobody can sign in with the key any more")
+		}
+	})
+}
+
+// A request in use sends a cookie once a minute, and not with every answer.
+func TestCookiesAreSentNowAndThen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t)
+		f.signIn()
+		sent := 0
+		for range 60 {
+			time.Sleep(5 * time.Second)
+			if f.get("session").Header().Get("Set-Cookie") != "" {
+				sent++
+			}
+		}
+		if sent != 5 {
+			t.Errorf("%d cookies in five minutes", sent)
+		}
+	})
+}
+
+func TestSigningInChangesTheCookie(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	f.cookie = "chosen-by-somebody-else"
 	f.signIn()
-	if f.cookie == "chosen-by-somebody-else" {
-		t.Error("the token is the one that was sent")
-	}
 	first := f.cookie
-	f.post("signin", f.credentials())
-	if f.cookie == first {
-		t.Error("signing in again kept the token")
+	if first == "chosen-by-somebody-else" {
+		t.Error("the cookie is the one that was sent")
 	}
-	f.cookie = first
-	if f.in() {
-		t.Error("the token from before still works")
+	if f.post("signin", f.credentials()); f.cookie == first {
+		t.Error("signing in again kept the cookie")
 	}
 }
 
@@ -369,31 +462,6 @@ func TestNextIsOurs(t *testing.T) {
 		if got := v.ours(path); got != want {
 			t.Errorf("ours(%q) = %v", path, got)
 		}
-	}
-}
-
-func TestStreamsEndWithTheirSession(t *testing.T) {
-	t.Parallel()
-	h := &handler{Config: Config{Now: time.Now}}
-	h.sessions = newSessions(nil, false)
-	open := func(s store.Session) (*Visit, func() bool) {
-		ctx, err := h.sessions.Load(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.sessions.Put(ctx, projectValue, s.Project)
-		v := &Visit{handler: h, Request: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), session: s, until: time.Now().Add(time.Hour)}
-		stream, done := v.Streaming()
-		t.Cleanup(done)
-		return v, func() bool { return stream.Err() == nil }
-	}
-	one, two := store.Session{Project: "prj_1", KeyID: "key_1"}, store.Session{Project: "prj_1", KeyID: "key_2"}
-	_, first := open(one)
-	_, second := open(one)
-	_, other := open(two)
-	h.streams.end(func(s *stream) bool { return s.session == one })
-	if first() || second() || !other() {
-		t.Error(first(), second(), other())
 	}
 }
 

@@ -1,14 +1,12 @@
 package frame
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"payledger/domain"
 	"payledger/httpapi/conns"
-	"payledger/httpapi/edge"
 )
 
 func (h *handler) sessionPages() []Route {
@@ -100,26 +98,22 @@ type sessionPage struct {
 
 func (v *Visit) showSession() error {
 	return v.Render(http.StatusOK, "session.html", sessionPage{
-		PageData: v.PageData(v.Locale.T("session.title")), Since: v.instant(sinceValue), Until: domain.InstantOf(v.until),
+		PageData: v.PageData(v.Locale.T("session.title")), Since: domain.Instant(v.session.Since), Until: domain.InstantOf(v.until),
 		Idle: v.Locale.Left(time.Duration(v.API.Limits(v.Caller.Project).SessionIdleSeconds) * time.Second),
 	})
 }
 
-// signOut says that somebody is signed out only once the session is deleted.
+// signOut ends the session in this browser. A copy of its cookie that somebody has
+// made is good until it was idle for too long; signOutEverywhere ends it too.
 func (v *Visit) signOut() error {
-	token := v.sessions.Token(v.Request.Context())
-	if err := v.EndSession(); err != nil {
-		return fmt.Errorf("%w: %w", edge.Unavailable("1", "You are still signed in. Try again."), err)
-	}
-	v.streams.end(func(s *stream) bool { return s.token == token })
+	v.EndSession()
 	return v.Leave("signin?why=out")
 }
 
 func (v *Visit) signOutEverywhere() error {
-	if err := v.Kept.EndAll(v.session); err != nil {
+	if err := v.API.SignOutKey(v.Ctx(), v.Caller); err != nil {
 		return err
 	}
-	v.streams.end(func(s *stream) bool { return s.session == v.session })
-	v.DropSession() // over by its generation
+	v.EndSession()
 	return v.Leave("signin?why=everywhere")
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/httpapi/account/store"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/ui"
@@ -19,17 +18,17 @@ import (
 type Visit struct {
 	*handler
 	X       *edge.Exchange
-	Request *http.Request // that of X, with the session in its context
+	Request *http.Request // that of X
 	Locale  *ui.Locale
 	Vars    map[string]string // the variables of the path
 	Caller  merchant.Caller   // of the session's key
 
 	route   *Route
-	session store.Session // zero: not signed in
-	until   time.Time     // when it ends, however much it is used
-	ended   bool          // there was a session that is over
-	form    url.Values    // of a POST
-	token   string        // of the form that was sent, checked
+	session session    // zero: not signed in
+	until   time.Time  // when it ends, however much it is used
+	ended   bool       // there was a session that is over
+	form    url.Values // of a POST
+	token   string     // of the form that was sent, checked
 	use     *formUse
 }
 

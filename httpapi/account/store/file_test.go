@@ -123,7 +123,7 @@ func TestAFileIsMadeAnewWhileItIsUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := time.Now().Add(time.Hour)
-		if err := f.Commit("before", "prj_1", []byte("values"), end); err != nil {
+		if _, _, err := f.UseForm("before", end); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Truncate(path, size); err != nil {
@@ -134,21 +134,18 @@ func TestAFileIsMadeAnewWhileItIsUsed(t *testing.T) {
 			all.Go(func() {
 				for i := range 20 {
 					token := fmt.Sprintf("%d %d", n, i)
-					if err := f.Commit(token, "prj_1", []byte("values"), end); err != nil {
-						t.Errorf("%d bytes: %v", size, err)
-					}
-					if _, _, err := f.Find("before"); err != nil {
+					if _, _, err := f.UseForm(token, end); err != nil {
 						t.Errorf("%d bytes: %v", size, err)
 					}
 				}
 			})
 		}
 		all.Wait()
-		if _, found, err := f.Find("before"); found || err != nil {
-			t.Errorf("%d bytes: a session that was lost is found: %v, %v", size, found, err)
+		if fresh, _, err := f.UseForm("before", end); !fresh || err != nil {
+			t.Errorf("%d bytes: a form that was lost is known: %v", size, err)
 		}
-		if values, found, err := f.Find("7 19"); string(values) != "values" || !found || err != nil {
-			t.Errorf("%d bytes: a new session is not found: %v", size, err)
+		if fresh, _, err := f.UseForm("7 19", end); fresh || err != nil {
+			t.Errorf("%d bytes: a new form is not found: %v", size, err)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)

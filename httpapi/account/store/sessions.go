@@ -11,76 +11,17 @@ import (
 
 // Beside the times of use, the file holds
 //
-//	"sessions"     hash of the token → end of the session, its values; no values: it was signed out
 //	"forms"        SHA-256 of a form's token → end of its session, the path it led to
-//	"generations"  project, 0, key id → how often all sessions of the key were ended
 //
-// where an end is 8 bytes, milliseconds since 1970, big-endian, and so is a
-// number. What has ended is cleaned away when somebody signs in.
-const (
-	sessionsBucket    = "sessions"
-	formsBucket       = "forms"
-	generationsBucket = "generations"
-)
+// where an end is 8 bytes, milliseconds since 1970, big-endian. What has ended is
+// cleaned away when somebody signs in.
+const formsBucket = "forms"
 
 // maxCleaned bounds how much one sign-in cleans away.
 const maxCleaned = 1000
 
 // Session names the key that somebody has signed in with.
 type Session struct{ Project, KeyID string }
-
-// Find implements Store.
-func (f *File) Find(token string) (values []byte, found bool, err error) {
-	err = f.view(func(tx *bolt.Tx) error {
-		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
-			var end int64
-			end, values = Ended(b.Get([]byte(token)))
-			found = len(values) > 0 && time.Now().UnixMilli() < end
-			values = bytes.Clone(values)
-		}
-		return nil
-	})
-	return values, found, err
-}
-
-// Commit implements Store.
-func (f *File) Commit(token, _ string, values []byte, expiry time.Time) error {
-	same := false
-	err := f.view(func(tx *bolt.Tx) error {
-		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
-			end, old := Ended(b.Get([]byte(token)))
-			same = end != 0 && (len(old) == 0 || bytes.Equal(old, values) && expiry.UnixMilli() == end)
-		}
-		return nil
-	})
-	if err != nil || same {
-		return err
-	}
-	return f.update(func(tx *bolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists([]byte(sessionsBucket))
-		if err != nil {
-			return err
-		}
-		if end, old := Ended(b.Get([]byte(token))); end != 0 && len(old) == 0 {
-			return nil
-		}
-		return b.Put([]byte(token), Ending(expiry, values))
-	})
-}
-
-// Delete implements Store.
-func (f *File) Delete(token string) error {
-	return f.update(func(tx *bolt.Tx) error {
-		b := tx.Bucket([]byte(sessionsBucket))
-		if b == nil {
-			return nil
-		}
-		if end, _ := Ended(b.Get([]byte(token))); end != 0 {
-			return b.Put([]byte(token), binary.BigEndian.AppendUint64(nil, uint64(end)))
-		}
-		return nil
-	})
-}
 
 // Ending is the end of something, and what is kept of it until then.
 func Ending(end time.Time, content []byte) []byte {
@@ -98,22 +39,20 @@ func Ended(v []byte) (end int64, content []byte) {
 // Clean implements Store.
 func (f *File) Clean(now time.Time) error {
 	return f.update(func(tx *bolt.Tx) error {
-		for _, name := range []string{sessionsBucket, formsBucket} {
-			b := tx.Bucket([]byte(name))
-			if b == nil {
-				continue
+		b := tx.Bucket([]byte(formsBucket))
+		if b == nil {
+			return nil
+		}
+		var old [][]byte
+		c := b.Cursor()
+		for k, v := c.First(); k != nil && len(old) < maxCleaned; k, v = c.Next() {
+			if end, _ := Ended(v); end < now.UnixMilli() {
+				old = append(old, bytes.Clone(k))
 			}
-			var old [][]byte
-			c := b.Cursor()
-			for k, v := c.First(); k != nil && len(old) < maxCleaned; k, v = c.Next() {
-				if end, _ := Ended(v); end < now.UnixMilli() {
-					old = append(old, bytes.Clone(k))
-				}
-			}
-			for _, k := range old {
-				if err := b.Delete(k); err != nil {
-					return err
-				}
+		}
+		for _, k := range old {
+			if err := b.Delete(k); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -152,34 +91,5 @@ func (f *File) FormLed(token, path string) error {
 			return nil
 		}
 		return b.Put(key[:], append(bytes.Clone(old[:8]), path...))
-	})
-}
-
-// Generation implements Store.
-func (f *File) Generation(s Session) (n uint64, err error) {
-	err = f.view(func(tx *bolt.Tx) error {
-		if b := tx.Bucket([]byte(generationsBucket)); b != nil {
-			if v := b.Get([]byte(s.Project + "\x00" + s.KeyID)); len(v) == 8 {
-				n = binary.BigEndian.Uint64(v)
-			}
-		}
-		return nil
-	})
-	return n, err
-}
-
-// EndAll implements Store.
-func (f *File) EndAll(s Session) error {
-	return f.update(func(tx *bolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists([]byte(generationsBucket))
-		if err != nil {
-			return err
-		}
-		key := []byte(s.Project + "\x00" + s.KeyID)
-		var n uint64
-		if v := b.Get(key); len(v) == 8 {
-			n = binary.BigEndian.Uint64(v)
-		}
-		return b.Put(key, binary.BigEndian.AppendUint64(nil, n+1))
 	})
 }

@@ -7,28 +7,10 @@ import (
 	"payledger/domain"
 )
 
-// Store keeps what the account needs from one request to the next. Tokens of sessions
-// come hashed. Safe for concurrent use.
+// Store keeps what the account needs from one request to the next. Safe for concurrent use.
 type Store interface {
-	// Find answers the values of a session that has neither ended nor been signed out.
-	Find(token string) (values []byte, found bool, err error)
-
-	// Commit keeps the values of a session of a project until its end. One that was
-	// signed out stays so, though a request that began before may end after.
-	Commit(token, project string, values []byte, end time.Time) error
-
-	// Delete signs a session out.
-	Delete(token string) error
-
 	// Clean may remove what ended before now.
 	Clean(now time.Time) error
-
-	// Generation is how often all sessions of a key were ended. A session of an
-	// earlier generation is over.
-	Generation(s Session) (uint64, error)
-
-	// EndAll ends all sessions of a key.
-	EndAll(s Session) error
 
 	// UseForm uses up a form's token, which nobody asks for after end. fresh is
 	// false when it was used before; path is then where it led to, "" if that is

@@ -208,6 +208,7 @@
         put(holder.content.firstElementChild);
       });
       source.addEventListener("alive", alive);
+      source.addEventListener("renew", open);
       source.addEventListener("open", () => { alive(); say(""); });
       source.addEventListener("error", () => {
         heard = -patience;
