@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -50,6 +53,25 @@ func (in session) issue(scopes ...projects.Scope) session {
 	}
 	in.key = key.KeyID
 	return in
+}
+
+// keyTimes are times of use of keys.
+type keyTimes struct{ sync.Map }
+
+func (k *keyTimes) Use(key string, at time.Time) { k.Store(key, domain.InstantOf(at)) }
+
+func (k *keyTimes) LastUse(key string) (domain.Instant, bool) {
+	at, ok := k.Load(key)
+	if !ok {
+		return 0, false
+	}
+	return at.(domain.Instant), true
+}
+
+// newBits are random bits of a new key.
+func newBits() (bits [32]byte) {
+	_, _ = rand.Read(bits[:]) // never fails
+	return bits
 }
 
 // codeOf is the code of the problem that an error is, "" for no error.
@@ -120,7 +142,7 @@ func TestOperationsOfPagesNeedTheirScope(t *testing.T) {
 		}
 		if scope == projects.PaymentsWrite {
 			operations = map[string]func() error{
-				"IssueKey":  func() error { _, err := in.api.IssueKey(ctx, c, "", []string{"read"}); return err },
+				"IssueKey":  func() error { _, err := in.api.IssueKey(ctx, c, newBits(), "", []string{"read"}); return err },
 				"RenameKey": func() error { _, err := in.api.RenameKey(ctx, c, in.key, "x"); return err },
 				"RevokeKey": func() error { _, err := in.api.RevokeKey(ctx, c, in.key, true); return err },
 			}
@@ -290,8 +312,7 @@ func TestFactsOfAPayment(t *testing.T) {
 
 func TestKeysInTheAccount(t *testing.T) {
 	t.Parallel()
-	file := sessions(t)
-	s := start(t, func(c *settings) { c.Account, c.Kept = accountKeys(t), file })
+	s := start(t, func(c *settings) { c.KeyTimes = new(keyTimes) })
 	m := s.merchant("")
 	in := m.session()
 	list := func() []wire.AccountKey { return must(in.api.Keys(in.caller())) }
@@ -299,7 +320,7 @@ func TestKeysInTheAccount(t *testing.T) {
 	if len(first) != 1 || first[0].KeyID != m.keyID || !first[0].Current || first[0].CreatedAt.String() != "2026-11-20T10:15:30.123Z" || first[0].LastUsedAt == nil {
 		t.Fatalf("%+v", first)
 	}
-	made := must(in.api.IssueKey(t.Context(), in.caller(), "auditor", []string{"audit", "read", "audit"}))
+	made := must(in.api.IssueKey(t.Context(), in.caller(), newBits(), "auditor", []string{"audit", "read", "audit"}))
 	if made.Name != "auditor" || !slices.Equal(made.Scopes, []projects.Scope{projects.Read, projects.Audit}) || !strings.HasPrefix(made.APIKey, "sk_") {
 		t.Errorf("%+v", made)
 	}
@@ -315,7 +336,7 @@ func TestKeysInTheAccount(t *testing.T) {
 	}
 
 	for _, names := range [][]string{nil, {}, {"write"}, {"read", ""}} {
-		if _, err := in.api.IssueKey(t.Context(), in.caller(), "", names); codeOf(err) != domain.ValidationFailed {
+		if _, err := in.api.IssueKey(t.Context(), in.caller(), newBits(), "", names); codeOf(err) != domain.ValidationFailed {
 			t.Errorf("scopes %q: %v", names, err)
 		}
 	}
@@ -352,12 +373,12 @@ func TestNoKeyGivesWhatItHasNot(t *testing.T) {
 	weak := m.session().issue(projects.PaymentsWrite, projects.Read)
 	for _, scope := range []projects.Scope{projects.RefundsWrite, projects.Audit} {
 		var p wire.Problem
-		_, err := weak.api.IssueKey(t.Context(), weak.caller(), "", []string{"read", string(scope)})
+		_, err := weak.api.IssueKey(t.Context(), weak.caller(), newBits(), "", []string{"read", string(scope)})
 		if !errors.As(err, &p) || p.Code != domain.ScopeMissing || p.RequiredScope != scope {
 			t.Errorf("%s: %v", scope, err)
 		}
 	}
-	must(weak.api.IssueKey(t.Context(), weak.caller(), "", []string{"read", "payments:write"}))
+	must(weak.api.IssueKey(t.Context(), weak.caller(), newBits(), "", []string{"read", "payments:write"}))
 	if _, err := weak.api.RenameKey(t.Context(), weak.caller(), m.keyID, "x"); codeOf(err) != domain.ScopeMissing {
 		t.Error(err)
 	}

@@ -3,29 +3,14 @@ package httpapi
 import (
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/account/store"
 	"payledger/httpapi/wire"
-
-	"github.com/rs/zerolog"
 )
-
-// sessions is a session file that is closed when the test ends.
-func sessions(t *testing.T) *store.File {
-	t.Helper()
-	f, err := store.Open(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	return f
-}
 
 // values are the parameters of a query.
 func values(query string) url.Values {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"payledger/httpapi/account"
-	"payledger/httpapi/account/store"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/notifications"
@@ -20,7 +19,6 @@ type Config struct {
 	merchant.Config
 
 	Account  *account.Keys // of the account's cookies and forms; nil: no account
-	Kept     store.Store   // what the account needs from one request to the next, and the times of use of keys; needed with Account
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer // nil: none are kept
 	Ready    func() error          // nil: always ready; the error says why not
@@ -42,9 +40,6 @@ func (c Config) checked() (Config, error) {
 	var err error
 	if c.Config, err = c.Checked(); err != nil {
 		return c, err
-	}
-	if c.Account != nil {
-		c.KeyTimes = c.Kept
 	}
 	if c.Webhooks != nil && len(c.RetrySchedule) == 0 {
 		return c, errors.New("httpapi: RetrySchedule is needed with Webhooks")

@@ -482,7 +482,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi",
 			why:     "the one table of routes: it knows each room's door; what the rooms need of NATS is an interface they declare",
-			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/account/store", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/notifications", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/notifications", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -586,7 +586,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/account/frame",
 			why:     "sessions, forms and failures are those of every page; what a page shows is the page's own matter",
-			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/account/store", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, zerolog, "github.com/gorilla/securecookie"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -595,12 +595,6 @@ func rooms() []room {
 			why:     "pictures of numbers; which numbers is the pages' matter",
 			ours:    []string{"domain", "httpapi/ui"},
 			modules: []string{"github.com/wcharczuk/go-chart/v2"},
-		},
-		{
-			folder:  "httpapi/account/store",
-			why:     "what the account keeps over a restart; it can be lost, and knows no page",
-			ours:    []string{"domain", "eventstore/boltfile"},
-			modules: []string{bbolt, zerolog},
 		},
 		{
 			folder: "cmd/doctest",
@@ -653,13 +647,6 @@ func rooms() []room {
 				"go.opentelemetry.io/otel/sdk/resource", "go.opentelemetry.io/otel/sdk/trace", conventions,
 			},
 			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "cmd/payledger/nodeaccount",
-			why:     "what the account keeps in a cluster; no page, and nothing of the log",
-			ours:    []string{"cmd/payledger/members", "eventstore", "httpapi/account/store", "notifier/health"},
-			modules: []string{jsonModule, nats},
-			keepOut: []string{"encoding/json", "net"},
 		},
 		{
 			folder: "cmd/payledger/nodelanes",

@@ -168,6 +168,9 @@ func TestOlderBundle(t *testing.T) {
 	wholeOlder(t, restoredHere(t, from, bundle))
 }
 
+// accountDB is where earlier versions kept sessions of the account.
+func accountDB(d datadir.Dir) string { return filepath.Join(string(d), "account.db") }
+
 // TestOlderFiles puts each other file of the older directory beside the same log
 // in today's format.
 func TestOlderFiles(t *testing.T) {
@@ -175,7 +178,7 @@ func TestOlderFiles(t *testing.T) {
 	from, bundle := older(t)
 	for name, file := range map[string]func(datadir.Dir) string{
 		"projections.db": datadir.Dir.Projections, // made anew
-		"account.db":     datadir.Dir.Account,     // read
+		"account.db":     accountDB,               // deleted
 		"lanes.mark":     datadir.Dir.LanesMark,   // of no file that is there: a new one is made
 		"checkpoint":     datadir.Dir.Checkpoint,  // read
 		"demo.json":      datadir.Dir.Demo,        // read
@@ -185,6 +188,9 @@ func TestOlderFiles(t *testing.T) {
 			d := restoredHere(t, from, bundle)
 			copyTo(t, file(from), file(d))
 			wholeOlder(t, d)
+			if name == "account.db" && datadir.Exists(file(d)) {
+				t.Error("it is still there")
+			}
 		})
 	}
 }

@@ -106,7 +106,23 @@ func (p Project) Endpoint(id string) (Endpoint, bool) {
 	return Endpoint{}, false
 }
 
-// AddEndpoint adds a webhook endpoint. The caller has already checked that the
+// EndpointMade finds the endpoint of an id, or of one with the same random part: those
+// of a request that came twice differ in their times alone.
+func (p Project) EndpointMade(id string) (Endpoint, bool) {
+	i := slices.IndexFunc(p.Endpoints, func(e Endpoint) bool {
+		return e.ID == id || len(e.ID) > randomChars && strings.HasSuffix(id, e.ID[len(e.ID)-randomChars:])
+	})
+	if i < 0 {
+		return Endpoint{}, false
+	}
+	return p.Endpoints[i], true
+}
+
+// randomChars is how many characters of an id, the last ones, are random.
+const randomChars = 16
+
+// AddEndpoint adds a webhook endpoint. There is nothing to do when EndpointMade finds
+// it: the same request came twice. The caller has already checked that the
 // sender may call URL; that check needs the network.
 type AddEndpoint struct {
 	At          domain.Instant
@@ -148,8 +164,11 @@ type EnableEndpoint struct{ EndpointID string }
 type RemoveEndpoint struct{ EndpointID string }
 
 // RotateSecret gives an endpoint a new secret. The current secret stays valid for
-// Overlap; secrets of earlier rotations keep their own end.
+// Overlap; secrets of earlier rotations keep their own end. There is nothing to do when
+// the current secret is not that of generation From: the same request came twice, or
+// another one was faster. From 0 rotates whatever there is.
 type RotateSecret struct {
+	From       int
 	At         domain.Instant
 	EndpointID string
 	Overlap    time.Duration // 0 … MaxSecretOverlap
@@ -215,9 +234,8 @@ func (c AddEndpoint) decideProject(p Project) (domain.Event, error) {
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	if _, taken := p.Endpoint(c.EndpointID); taken {
-		// Cannot happen: the caller issues a new id for each object.
-		return nil, &domain.Refusal{Code: domain.InternalError}
+	if _, made := p.EndpointMade(c.EndpointID); made {
+		return nil, nil
 	}
 	if len(p.Endpoints) >= MaxEndpoints {
 		return nil, &domain.Refusal{Code: domain.WebhookEndpointLimit}
@@ -305,6 +323,9 @@ func (c RotateSecret) decideProject(p Project) (domain.Event, error) {
 	}
 	if c.Overlap < 0 || c.Overlap > MaxSecretOverlap {
 		return nil, domain.FieldErrors{{Field: "overlap_seconds", Code: domain.InvalidValue}}
+	}
+	if c.From != 0 && c.From != was.Secret.Generation {
+		return nil, nil
 	}
 	return WebhookSecretRotated{
 		EndpointID: c.EndpointID, Generation: was.Secret.Generation + 1, KeyVersion: c.KeyVersion,

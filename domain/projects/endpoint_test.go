@@ -51,7 +51,11 @@ func TestDecideEndpoint(t *testing.T) {
 	}{
 		"add":                         {registered(), add("we_1"), added("we_1")},
 		"add to no project":           {nil, add("we_1"), &domain.Refusal{Code: domain.ProjectNotFound}},
-		"add an id that is taken":     {one, add("we_1"), &domain.Refusal{Code: domain.InternalError}},
+		"add an id that is taken":     {one, add("we_1"), nil},
+		"add once more for a request": {append(registered(), added("we_01M7W78FJBM8T4R7B5N0C1D2E3")), add("we_01M7W78FJCM8T4R7B5N0C1D2E3"), nil},
+		"add for another request":     {append(registered(), added("we_01M7W78FJBM8T4R7B5N0C1D2E3")), add("we_01M7W78FJBM8T4R7B5N0C1D2E4"), added("we_01M7W78FJBM8T4R7B5N0C1D2E4")},
+		"add again where it is full":  {full, add("we_1"), nil},
+		"rotate what was rotated":     {one, projects.RotateSecret{EndpointID: "we_1", From: 2}, nil},
 		"add the seventeenth":         {full, add("we_x"), &domain.Refusal{Code: domain.WebhookEndpointLimit}},
 		"add where one was removed":   {freed, add("we_x"), added("we_x")},
 		"add without a URL":           {registered(), with(func(c *projects.AddEndpoint) { c.URL = "" }), field("url", domain.Required)},

@@ -120,7 +120,8 @@ type DisableProject struct{}
 // SignOutProject ends all sessions of a project's account.
 type SignOutProject struct{ At domain.Instant }
 
-// IssueKey adds an API key, given by its hash.
+// IssueKey adds an API key, given by its hash. There is nothing to do when the project
+// has or had a key of that hash: the same request came twice.
 type IssueKey struct {
 	KeyID  string
 	Hash   domain.Digest
@@ -244,6 +245,9 @@ func (c IssueKey) decideProject(p Project) (domain.Event, error) {
 		if !slices.Contains(AllScopes(), s) {
 			return nil, domain.FieldErrors{{Field: "scopes", Code: domain.InvalidValue}}
 		}
+	}
+	if slices.ContainsFunc(p.Keys, func(k Key) bool { return k.Hash == c.Hash }) {
+		return nil, nil
 	}
 	if slices.ContainsFunc(p.Keys, func(k Key) bool { return k.ID == c.KeyID }) {
 		// Cannot happen: the caller issues a new id for each object.

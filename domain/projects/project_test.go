@@ -156,6 +156,8 @@ func TestDecideProject(t *testing.T) {
 			name: "key id that is taken", given: oneRevoked, when: projects.IssueKey(keyIssued("key_1", "c")),
 			wantErr: &domain.Refusal{Code: domain.InternalError},
 		},
+		{name: "key that is there", given: two, when: projects.IssueKey(keyIssued("key_9", "b"))},
+		{name: "key that was revoked", given: oneRevoked, when: projects.IssueKey(keyIssued("key_9", "a"))},
 		{
 			name: "key without scopes", given: registered(), when: projects.IssueKey{KeyID: "key_1"},
 			wantErr: field("scopes", domain.Required),

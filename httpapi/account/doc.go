@@ -48,8 +48,10 @@
 //	}
 //	return v.Done("payments/"+id, "payment.made")         // 303 with a notice on the next page
 //
-// The idempotency key is made of the form's token. A form that is sent again
-// does nothing (409); of one that is sent twice at once, both are led to the one
-// result. v.Leave goes on without a notice, v.PutNotice says something else,
-// v.CSV answers a list as a file.
+// A form counts once, however often and to how many servers it is sent, and each
+// sending is led to the one result. Nothing remembers that it was sent: the idempotency
+// key, and v.Random of which a key or an endpoint is made, come of the form's token; what
+// else a form does is nothing to do the second time. v.Leave goes on without a notice,
+// v.PutNotice says something else, v.ShowSecret answers with a secret, v.CSV answers a
+// list as a file.
 package account

@@ -72,7 +72,7 @@ func (v *visit) createKey() error {
 		f.WrongField("scopes", f.T("keys.no_scope"))
 		return v.Render(http.StatusUnprocessableEntity, "key-new.html", f)
 	}
-	made, err := v.API.IssueKey(v.Ctx(), v.Caller, strings.TrimSpace(v.Value("name")), chosen)
+	made, err := v.API.IssueKey(v.Ctx(), v.Caller, v.Random("key"), strings.TrimSpace(v.Value("name")), chosen)
 	if p := v.Refusal(err); p != nil {
 		f := page()
 		f.Refuse(p)
@@ -81,7 +81,7 @@ func (v *visit) createKey() error {
 	if err != nil {
 		return err
 	}
-	return v.LeaveToSecret(frame.Reveal{Kind: "key", Name: cmp.Or(made.Name, made.KeyID), Secret: made.APIKey, Path: "keys"})
+	return v.ShowSecret(frame.Secret{Kind: "key", Name: cmp.Or(made.Name, made.KeyID), Secret: made.APIKey, Path: "keys"})
 }
 
 // renamePage is what key-rename.html is filled with.

@@ -10,6 +10,7 @@ import (
 	"payledger/domain/projects"
 	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 )
 
@@ -17,8 +18,9 @@ import (
 // with: the question before something is done to an endpoint.
 type confirmPage struct {
 	pageData
-	Endpoint wire.Endpoint
-	Overlaps []overlap
+	Endpoint   wire.Endpoint
+	Overlaps   []overlap
+	Generation int // of the secret that there is
 }
 
 // overlap is how long the previous secret stays valid after a rotation.
@@ -42,6 +44,8 @@ func (v *visit) confirm(template, title string, fill func(*confirmPage)) error {
 
 func (v *visit) confirmRotate() error {
 	return v.confirm("webhook-rotate.html", "webhooks.rotate", func(p *confirmPage) {
+		e, _ := v.Caller.Project.Endpoint(p.Endpoint.ID)
+		p.Generation = e.Secret.Generation
 		for _, d := range []time.Duration{0, time.Hour, projects.DefaultSecretOverlap, projects.MaxSecretOverlap} {
 			o := overlap{Seconds: int(d.Seconds()), Text: p.Left(d), Chosen: d == projects.DefaultSecretOverlap}
 			if d == 0 {
@@ -53,15 +57,19 @@ func (v *visit) confirmRotate() error {
 }
 
 func (v *visit) rotateSecret() error {
-	length := projects.DefaultSecretOverlap
-	if seconds, err := strconv.ParseInt(v.Value("overlap"), 10, 32); err == nil {
-		length = time.Duration(seconds) * time.Second
+	from, err := strconv.Atoi(v.Value("generation"))
+	if err != nil || from < 1 {
+		return &frame.Failure{Status: http.StatusBadRequest, Why: "form"}
 	}
-	e, err := v.Webhooks.RotateSecret(v.Ctx(), v.Caller, v.Vars["endpoint"], length)
+	r := webhooks.Rotation{Overlap: projects.DefaultSecretOverlap, From: from}
+	if seconds, err := strconv.ParseInt(v.Value("overlap"), 10, 32); err == nil {
+		r.Overlap = time.Duration(seconds) * time.Second
+	}
+	e, err := v.Webhooks.RotateSecret(v.Ctx(), v.Caller, v.Vars["endpoint"], r)
 	if err != nil {
 		return err
 	}
-	return v.LeaveToSecret(frame.Reveal{Kind: "rotated", Name: e.ID, Secret: e.Secret, Path: "webhooks/" + e.ID})
+	return v.ShowSecret(frame.Secret{Kind: "rotated", Name: e.ID, Secret: e.Secret, Path: "webhooks/" + e.ID})
 }
 
 func (v *visit) confirmRemove() error {
@@ -69,7 +77,13 @@ func (v *visit) confirmRemove() error {
 }
 
 func (v *visit) removeEndpoint() error {
-	return v.Tell("webhooks", func() error { return v.Webhooks.Remove(v.Ctx(), v.Caller, v.Vars["endpoint"]) }, "webhooks.removed")
+	return v.Tell("webhooks", func() error {
+		err := v.Webhooks.Remove(v.Ctx(), v.Caller, v.Vars["endpoint"])
+		if p := v.Refusal(err); p != nil && p.Code == domain.WebhookEndpointNotFound {
+			return nil // the form came twice
+		}
+		return err
+	}, "webhooks.removed")
 }
 
 func (v *visit) enableEndpoint() error  { return act(v, v.Webhooks.Enable, "webhooks.enabled") }

@@ -152,12 +152,14 @@ func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.End
 
 func (v *visit) addEndpoint() error {
 	made, ok, err := v.sendEndpoint("webhooks.new", func(req webhooks.Request) (wire.Endpoint, error) {
+		random := v.Random("endpoint")
+		req.Random = (*[10]byte)(random[:])
 		return v.Webhooks.Add(v.Ctx(), v.Caller, req)
 	})
 	if err != nil || !ok {
 		return err
 	}
-	return v.LeaveToSecret(frame.Reveal{Kind: "webhook", Name: made.ID, Secret: made.Secret, Path: "webhooks/" + made.ID})
+	return v.ShowSecret(frame.Secret{Kind: "webhook", Name: made.ID, Secret: made.Secret, Path: "webhooks/" + made.ID})
 }
 
 func (v *visit) changeEndpoint() error {

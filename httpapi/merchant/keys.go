@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -57,6 +58,10 @@ func (a *API) changeProject(ctx context.Context, id string, cmd projects.Project
 // keyPrefix is before the ULID in a key's id.
 const keyPrefix = "key_"
 
+// ShownAgain is how long a request of the account that comes again is answered with
+// the secret that it has made. Later it is answered without.
+const ShownAgain = time.Minute
+
 // NewKey makes a key of 256 random bits, with a name or "". Its secret leaves the
 // program in this answer and nowhere else.
 func (a *API) NewKey(ctx context.Context, project string, why eventstore.Cause, name string, scopes []projects.Scope) (projects.Project, wire.Key, error) {
@@ -64,10 +69,31 @@ func (a *API) NewKey(ctx context.Context, project string, why eventstore.Cause, 
 	if _, err := io.ReadFull(a.cfg.Entropy, random[:]); err != nil {
 		return projects.Project{}, wire.Key{}, fmt.Errorf("making an API key: %w", err)
 	}
+	return a.keyFrom(ctx, random, project, why, name, scopes)
+}
+
+// keyFrom makes a key of the bits, or finds the one that was made of them before.
+func (a *API) keyFrom(
+	ctx context.Context, random [32]byte, project string, why eventstore.Cause, name string, scopes []projects.Scope,
+) (p projects.Project, key wire.Key, err error) {
 	secret := "sk_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:]))
 	id := keyPrefix + a.cfg.IDs.Next().String()
-	p, err := a.ChangeProject(ctx, project, why, projects.IssueKey{KeyID: id, Hash: projects.HashKey(secret), Scopes: scopes, Name: name}, false)
-	return p, wire.Key{KeyID: id, Name: name, Scopes: scopes, APIKey: secret}, err
+	hash := projects.HashKey(secret)
+	if p, err = a.ChangeProject(ctx, project, why, projects.IssueKey{KeyID: id, Hash: hash, Scopes: scopes, Name: name}, false); err != nil {
+		return p, key, err
+	}
+	made, live := p.Authenticate(hash)
+	key = KeyOf(made)
+	if live && (made.ID == id || a.cfg.Now().Sub(issuedAt(made).Time()) <= ShownAgain) {
+		key.APIKey = secret
+	}
+	return p, key, nil
+}
+
+// issuedAt is when a key was issued, 0 if its id does not tell.
+func issuedAt(k projects.Key) domain.Instant {
+	id, _ := domain.ParseID(strings.TrimPrefix(k.ID, keyPrefix))
+	return domain.IDTime(id)
 }
 
 // ScopesOf reports false unless there is at least one scope and every one is
@@ -97,12 +123,11 @@ func (a *API) Keys(c Caller) ([]wire.AccountKey, error) {
 
 func (a *API) keyOf(c Caller, k projects.Key) wire.AccountKey {
 	v := wire.AccountKey{Key: KeyOf(k), Current: k.ID == c.Key.ID}
-	if id, ok := domain.ParseID(strings.TrimPrefix(k.ID, keyPrefix)); ok {
-		at := domain.IDTime(id)
+	if at := issuedAt(k); at != 0 {
 		v.CreatedAt = &at
 	}
 	if a.cfg.KeyTimes != nil {
-		if at, ok := a.cfg.KeyTimes.LastUse(c.Project.ID, k.ID); ok {
+		if at, ok := a.cfg.KeyTimes.LastUse(k.ID); ok {
 			v.LastUsedAt = &at
 		}
 	}
@@ -123,10 +148,11 @@ func (c Caller) mayHandle(scopes []projects.Scope) error {
 	return nil
 }
 
-// IssueKey makes a key with a name, or "", and the scopes. The secret is in this
-// answer alone.
+// IssueKey makes a key with a name, or "", and the scopes, of random bits of the
+// caller's. The secret is in this answer alone, and in those to the same bits for
+// ShownAgain; later they are answered with the key that they have made.
 // Needs payments:write and every scope that is given.
-func (a *API) IssueKey(ctx context.Context, c Caller, name string, scopeNames []string) (key wire.Key, err error) {
+func (a *API) IssueKey(ctx context.Context, c Caller, random [32]byte, name string, scopeNames []string) (key wire.Key, err error) {
 	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
 		return key, err
 	}
@@ -141,7 +167,7 @@ func (a *API) IssueKey(ctx context.Context, c Caller, name string, scopeNames []
 	if err := c.mayHandle(scopes); err != nil {
 		return key, err
 	}
-	_, key, err = a.NewKey(ctx, c.Project.ID, c.Cause(), name, scopes)
+	_, key, err = a.keyFrom(ctx, random, c.Project.ID, c.Cause(), name, scopes)
 	return key, err
 }
 

@@ -103,10 +103,11 @@ func (c Config) Checked() (Config, error) {
 	return c, nil
 }
 
-// KeyTimes keeps when each API key was used last.
+// KeyTimes keeps when each API key, by its id, was used last. Use is called for every
+// request, and waits for nothing; LastUse is false when that is not known.
 type KeyTimes interface {
-	Use(project, key string, at time.Time)
-	LastUse(project, key string) (domain.Instant, bool)
+	Use(key string, at time.Time)
+	LastUse(key string) (domain.Instant, bool)
 }
 
 // Webhooks sends notifications and knows what became of them. Whether an

@@ -14,19 +14,18 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// Add adds an endpoint. Its secret is in this answer and in no later one. Needs
-// webhooks:write.
+// Add adds an endpoint. Its secret is in this answer and in no later one, but those to
+// the same request for merchant.ShownAgain. Needs webhooks:write.
 func (a *API) Add(ctx context.Context, c merchant.Caller, req Request) (made wire.Endpoint, err error) {
 	if err := a.check(&c, req, true); err != nil {
 		return made, err
 	}
 	object, event := a.cfg.IDs.Pair()
+	if req.Random != nil {
+		copy(object[len(object)-len(req.Random):], req.Random[:])
+	}
 	id := "we_" + object.String()
 	version := a.cfg.Webhooks.KeyVersion()
-	secret, err := a.cfg.Webhooks.Secret(id, projects.Secret{Generation: 1, KeyVersion: version})
-	if err != nil {
-		return made, err
-	}
 	e, err := a.execute(ctx, &c, id, event, projects.AddEndpoint{
 		At: domain.IDTime(event), EndpointID: id, URL: *req.URL, Kinds: req.Kinds, Description: req.Description, KeyVersion: version,
 	})
@@ -34,8 +33,16 @@ func (a *API) Add(ctx context.Context, c merchant.Caller, req Request) (made wir
 		return made, err
 	}
 	made = a.shown(domain.EndpointHealth{}, e)
-	made.Secret = secret
-	return made, nil
+	if e.ID == id || e.Secret.Generation == 1 && a.justNow(e.CreatedAt) {
+		made.Secret, err = a.cfg.Webhooks.Secret(e.ID, e.Secret)
+	}
+	return made, err
+}
+
+// justNow reports whether a secret that was made at an instant may be shown to the
+// request that made it, which came again.
+func (a *API) justNow(at domain.Instant) bool {
+	return a.cfg.Now().Sub(at.Time()) <= merchant.ShownAgain
 }
 
 // Endpoints lists endpoints, newest first. Needs read.
@@ -105,10 +112,17 @@ func (a *API) Disable(ctx context.Context, c merchant.Caller, id string) (wire.E
 	return a.change(ctx, &c, id, event, projects.DisableEndpoint{At: domain.IDTime(event), EndpointID: id, Reason: projects.DisabledByRequest})
 }
 
-// RotateSecret gives an endpoint a new secret, which is in this answer and in
-// no later one. The previous secret signs too for the time of overlap, 0 to
-// projects.MaxSecretOverlap. Needs webhooks:write.
-func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, overlap time.Duration) (v wire.Endpoint, err error) {
+// Rotation is a request for a new secret. The previous one signs too for the time of
+// Overlap, 0 to projects.MaxSecretOverlap. With From, the generation that the sender
+// saw, the request counts once; 0: it rotates whatever there is.
+type Rotation struct {
+	Overlap time.Duration
+	From    int
+}
+
+// RotateSecret gives an endpoint a new secret, which is in this answer and in no later
+// one, but those to the same request for merchant.ShownAgain. Needs webhooks:write.
+func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, r Rotation) (v wire.Endpoint, err error) {
 	e, err := a.find(&c, projects.WebhooksWrite, id)
 	if err != nil {
 		return v, err
@@ -120,12 +134,16 @@ func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, ov
 	}
 	event := a.cfg.IDs.Next()
 	e, err = a.execute(ctx, &c, id, event, projects.RotateSecret{
-		At: domain.IDTime(event), EndpointID: id, Overlap: overlap, KeyVersion: a.cfg.Webhooks.KeyVersion(),
+		At: domain.IDTime(event), EndpointID: id, Overlap: r.Overlap, KeyVersion: a.cfg.Webhooks.KeyVersion(), From: r.From,
 	})
 	if err != nil {
 		return v, err
 	}
 	v = a.shown(health, e)
+	// That of the same request ended, or ends, the overlap after it.
+	if r.From != 0 && (e.Secret.Generation != r.From+1 || !a.justNow(e.Previous[0].Until.Add(-r.Overlap))) {
+		return v, nil
+	}
 	v.Secret, err = a.cfg.Webhooks.Secret(e.ID, e.Secret)
 	return v, err
 }

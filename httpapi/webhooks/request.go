@@ -17,6 +17,7 @@ import (
 // endpoint gets domain.FinalKinds, another one stays as it is.
 type Request struct {
 	projects.EditEndpoint
+	Random *[10]byte // of a new endpoint's id: with the same ones the request counts once; nil: new ones
 
 	faults domain.FieldErrors // of the body it was read from
 }
@@ -58,9 +59,9 @@ func eventOf(x *edge.Exchange) (string, error) {
 	return x.Vars["event_id"], err
 }
 
-// overlapOf reads how long the previous secret stays valid.
-func overlapOf(x *edge.Exchange) (time.Duration, error) {
-	overlap := projects.DefaultSecretOverlap
+// rotationOf reads how long the previous secret stays valid.
+func rotationOf(x *edge.Exchange) (Rotation, error) {
+	r := Rotation{Overlap: projects.DefaultSecretOverlap}
 	err := edge.ReadObject(x.Body, edge.Field{Name: "overlap_seconds", Read: func(v jsontext.Value) domain.FieldErrors {
 		// A whole number is one in any spelling: 60, 60.0, 6e1.
 		n, err := strconv.ParseFloat(string(v), 64)
@@ -70,10 +71,10 @@ func overlapOf(x *edge.Exchange) (time.Duration, error) {
 		case err != nil || n < 0 || n > projects.MaxSecretOverlap.Seconds():
 			return edge.Fault(domain.InvalidValue)
 		}
-		overlap = time.Duration(n) * time.Second
+		r.Overlap = time.Duration(n) * time.Second
 		return nil
 	}})
-	return overlap, err
+	return r, err
 }
 
 // sinceOf reads from when on a merchant misses notifications.

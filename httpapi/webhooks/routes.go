@@ -31,7 +31,7 @@ func (h Handlers) Routes(project string) []edge.Route {
 		{Method: "GET", Path: one, Operation: "getWebhookEndpoint", Scope: read, Handle: on(http.StatusOK, a.Endpoint)},
 		{Method: "POST", Path: one, Operation: "changeWebhookEndpoint", Scope: write, Body: true, Handle: with(http.StatusOK, requestOf, a.Change)},
 		{Method: "DELETE", Path: one, Operation: "deleteWebhookEndpoint", Scope: write, Handle: h.deleteEndpoint},
-		{Method: "POST", Path: one + "/rotate-secret", Operation: "rotateWebhookSecret", Scope: write, Body: true, Optional: true, Handle: with(http.StatusOK, overlapOf, a.RotateSecret)},
+		{Method: "POST", Path: one + "/rotate-secret", Operation: "rotateWebhookSecret", Scope: write, Body: true, Optional: true, Handle: with(http.StatusOK, rotationOf, a.RotateSecret)},
 		{Method: "POST", Path: one + "/enable", Operation: "enableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(http.StatusOK, a.Enable)},
 		{Method: "POST", Path: one + "/disable", Operation: "disableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(http.StatusOK, a.Disable)},
 		{Method: "POST", Path: one + "/test", Operation: "testWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(http.StatusAccepted, a.Test)},

@@ -61,7 +61,7 @@ func (a *API) execute(ctx context.Context, c *merchant.Caller, id string, event 
 		return projects.Endpoint{}, err
 	}
 	a.cfg.Webhooks.Changed(id)
-	e, _ := res.State.Endpoint(id)
+	e, _ := res.State.EndpointMade(id)
 	return e, nil
 }
 

@@ -29,7 +29,7 @@ import (
 //	lanes.db               webhook deliveries: pending ones, attempts, results
 //	lanes.mark             the newest epoch of lanes.db: an older copy of that file has another
 //	projections.db         folds of the log, disposable
-//	account.db             sessions of the account and when API keys were used, disposable
+//	key-times.json         when API keys were used last, disposable
 //	master.key             the master keys, one "VERSION HEX" a line, newest last
 //	log.key                the key that the log's checkpoints are signed with
 //	checkpoint             the newest signed checkpoint
@@ -57,8 +57,21 @@ func (d Dir) Lanes() string { return filepath.Join(string(d), "lanes.db") }
 // LanesMark is the path of the mark of the deliveries' file.
 func (d Dir) LanesMark() string { return filepath.Join(string(d), "lanes.mark") }
 
-// Account is the path of the sessions of the account.
-func (d Dir) Account() string { return filepath.Join(string(d), "account.db") }
+// KeyTimes is the path of the times of use of API keys.
+func (d Dir) KeyTimes() string { return filepath.Join(string(d), "key-times.json") }
+
+// retired is the path of what earlier versions kept of the account: its sessions.
+func (d Dir) retired() string { return filepath.Join(string(d), "account.db") }
+
+// RemoveRetired deletes what only earlier versions have used, and tells whether there was
+// such a file.
+func (d Dir) RemoveRetired() (bool, error) {
+	err := os.Remove(d.retired())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 // MasterKey is the path of the master keys.
 func (d Dir) MasterKey() string { return filepath.Join(string(d), "master.key") }
@@ -100,7 +113,7 @@ func (d Dir) Restored() string { return filepath.Join(string(d), "restored.json"
 func (d Dir) Files() []string {
 	return []string{
 		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(), d.Consumers(),
-		d.Claims(), d.Account(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterNATS(),
+		d.Claims(), d.KeyTimes(), d.retired(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterNATS(),
 	}
 }
 

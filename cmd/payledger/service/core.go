@@ -14,7 +14,6 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/members"
-	"payledger/cmd/payledger/nodeaccount"
 	"payledger/cmd/payledger/noderebuild"
 	"payledger/cmd/payledger/nodewitness"
 	"payledger/domain"
@@ -23,7 +22,6 @@ import (
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/tracing"
 	"payledger/httpapi/account"
-	accountstore "payledger/httpapi/account/store"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
@@ -52,7 +50,7 @@ type core struct {
 	acts       *actLog
 	deliveries *deliveries
 	consumers  *consumers.Book
-	account    accountStore
+	keyTimes   *keyTimes
 	tracer     *tracing.Tracer    // nil: nothing is traced
 	seed       func(route string) // lets a route's counters begin with 0
 
@@ -62,7 +60,7 @@ type core struct {
 	stop      context.CancelFunc // ends it
 	stopViews context.CancelFunc
 	viewsDone chan error    // the end of views.Run
-	noted     chan struct{} // the end of account.Run
+	noted     chan struct{} // the end of keyTimes.Run
 }
 
 // CoreOptions say how a data directory is opened.
@@ -150,23 +148,25 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if err != nil {
 		return nil, errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), deliveries.close(), views.Close())
 	}
-	sessions, err := openAccount(d, o, opened.node)
-	if err != nil {
-		return nil, errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), deliveries.close(), views.Close())
+	if was, err := d.RemoveRetired(); err != nil {
+		o.Log.Warn().Err(err).Msg("a file that only earlier versions used cannot be deleted")
+	} else if was {
+		o.Log.Info().Msg("deleted account.db, where an earlier version kept the account's sessions: merchants sign in once more")
 	}
+	times := openKeyTimes(d.KeyTimes(), o.Log)
 	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
 		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, views: views, links: links, cookies: cookies, signed: signed,
-		ledger: ledger, ids: ids, acts: acts, deliveries: deliveries, consumers: readers, account: sessions, tracer: o.Tracer, seed: seed,
+		ledger: ledger, ids: ids, acts: acts, deliveries: deliveries, consumers: readers, keyTimes: times, tracer: o.Tracer, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
 	if opened.node != nil {
 		if c.copies, err = noderebuild.Serve(stopping, opened.node, d); err != nil {
-			return nil, errors.Join(err, deliveries.close(), views.Close(), sessions.Close())
+			return nil, errors.Join(err, deliveries.close(), views.Close())
 		}
 		if err := signed.Witness(nodewitness.Config{Node: opened.node}); err != nil {
-			return nil, errors.Join(err, c.copies.Close(), deliveries.close(), views.Close(), sessions.Close())
+			return nil, errors.Join(err, c.copies.Close(), deliveries.close(), views.Close())
 		}
 	}
 	opened.follow()
@@ -174,28 +174,9 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	signed.Begin()
 	go func() {
 		defer close(c.noted)
-		sessions.Run(runCtx)
+		times.Run(runCtx)
 	}()
 	return c, nil
-}
-
-// accountStore keeps what the merchant's account needs from one request to the next.
-type accountStore interface {
-	accountstore.Store
-	Run(ctx context.Context)
-	Close() error
-}
-
-func openAccount(d datadir.Dir, o CoreOptions, node *members.Node) (accountStore, error) {
-	file, err := accountstore.Open(d.Account(), o.Log)
-	if err != nil || node == nil {
-		return file, err
-	}
-	all, err := nodeaccount.Open(file, node)
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return all, nil
 }
 
 // logTrouble logs faults of the event log that are found while it is in use, with
@@ -254,7 +235,7 @@ func (c *core) close() error {
 		err = nil
 	}
 	<-c.noted
-	return errors.Join(copied, closed, err, c.consumers.Save(), c.account.Close(), c.views.Close(), c.closeLog())
+	return errors.Join(copied, closed, err, c.consumers.Save(), c.keyTimes.flush(), c.views.Close(), c.closeLog())
 }
 
 // merchantConfig is what both HTTP handlers need of the core.
@@ -264,7 +245,7 @@ func (c *core) merchantConfig() merchant.Config {
 		nodes = c.node.Server.Live
 	}
 	return merchant.Config{
-		Nodes: nodes, Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
+		Nodes: nodes, KeyTimes: c.keyTimes, Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
 		Checkpoint: c.signed.Checkpoint, Webhooks: c.deliveries.webhooks(), Stopping: c.stopping, Tracer: c.tracer,
 	}
 }

@@ -230,7 +230,7 @@ func ignoreNetClosed(err error) error {
 // publicHandler serves the merchants' API and the payment page.
 func (c *core) publicHandler(base string, o Options, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
-		Config: c.merchantConfig(), Account: c.cookies, Kept: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
+		Config: c.merchantConfig(), Account: c.cookies, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
 		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), b.degraded()) },
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}

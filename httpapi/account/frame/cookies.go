@@ -20,8 +20,11 @@ const (
 // them made. Keys are immutable and safe for concurrent use.
 type Keys struct {
 	cookies []securecookie.Codec // of the newest version first
-	forms   [][]byte             // HMAC keys, in the same order
+	forms   []formKeys           // in the same order
 }
+
+// formKeys are HMAC keys: of the tokens of forms, and of what is made of a token.
+type formKeys struct{ token, random []byte }
 
 // NewKeys derives the keys from the master keys by version. current names the one
 // for what is made now; what was made with the others stays valid.
@@ -42,13 +45,13 @@ func NewKeys(master map[int][32]byte, current int) (*Keys, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the account: master key version %d: %w", v, err)
 		}
-		form, err := hkdf.Key(sha256.New, secret[:], nil, formLabel, sha256.Size)
+		form, err := hkdf.Key(sha256.New, secret[:], nil, formLabel, 2*sha256.Size)
 		if err != nil {
 			return nil, fmt.Errorf("the account: master key version %d: %w", v, err)
 		}
 		// No age of its own: a session lasts as long as its project's limits say.
 		k.cookies = append(k.cookies, securecookie.New(cookie[:32], cookie[32:]).MaxAge(0).SetSerializer(securecookie.NopEncoder{}))
-		k.forms = append(k.forms, form)
+		k.forms = append(k.forms, formKeys{form[:sha256.Size], form[sha256.Size:]})
 	}
 	return k, nil
 }

@@ -21,7 +21,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/httpapi/account/store"
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -59,7 +58,6 @@ type Config struct {
 	API       *merchant.API
 	Keys      *Keys
 	Webhooks  *webhooks.API    // nil: there are no pages about webhooks
-	Kept      store.Store      // of one request for the next
 	Visits    int              // requests for pages a minute and address; 0: no limit
 	Nodes     func() int       // how many servers share the visits; nil: this one is alone
 	Now       func() time.Time // the clock
@@ -77,7 +75,6 @@ type handler struct {
 	byProject *edge.Limiter
 	table     []Route
 	tabs      []Tab
-	forms     forms
 	prefix    string // path of the public URL
 	secure    bool   // the public URL is one of https
 }
@@ -97,8 +94,8 @@ func New(c Config, p Pages) (func(*edge.Exchange) error, error) {
 }
 
 func newHandler(c Config, p Pages) (*handler, error) {
-	if c.API == nil || c.Keys == nil || c.Kept == nil || c.Now == nil {
-		return nil, errors.New("account: the API, keys, a store and a clock are needed")
+	if c.API == nil || c.Keys == nil || c.Now == nil {
+		return nil, errors.New("account: the API, keys and a clock are needed")
 	}
 	base, err := url.Parse(c.PublicURL)
 	if err != nil {
@@ -119,7 +116,7 @@ func newHandler(c Config, p Pages) (*handler, error) {
 	if h.templates, err = h.site.Templates(p.Files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("account: %w", err)
 	}
-	h.table, h.tabs = slices.Concat(h.sessionPages(), p.Routes, h.revealPages()), p.Tabs
+	h.table, h.tabs = slices.Concat(h.sessionPages(), p.Routes), p.Tabs
 	return h, nil
 }
 

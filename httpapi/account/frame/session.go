@@ -103,9 +103,6 @@ func (v *Visit) EndSession() {
 
 // startSession makes the session of somebody who has signed in.
 func (v *Visit) startSession(c merchant.Caller) error {
-	if err := v.Kept.Clean(v.Now()); err != nil {
-		return err
-	}
 	now := v.Now().UnixMilli()
 	v.session = session{Project: c.Project.ID, KeyID: c.Key.ID, Since: now, Seen: now}
 	v.X.Project, v.X.Key = c.Project, c.Key

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/gorilla/securecookie"
 	"github.com/rs/zerolog"
 
@@ -24,7 +25,6 @@ import (
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
-	"payledger/httpapi/account/store"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -35,8 +35,6 @@ import (
 // front is the account of a project with one key.
 type front struct {
 	t       *testing.T
-	path    string
-	file    *store.File
 	api     *merchant.API
 	project string
 	key     wire.Key
@@ -49,7 +47,7 @@ type front struct {
 
 func newFront(t *testing.T) *front {
 	t.Helper()
-	f := &front{t: t, path: filepath.Join(t.TempDir(), "account.db"), project: "prj_1", api: newAPI(t), master: map[int][32]byte{1: {1}}, current: 1}
+	f := &front{t: t, project: "prj_1", api: newAPI(t), master: map[int][32]byte{1: {1}}, current: 1}
 	if _, err := f.api.ChangeProject(t.Context(), f.project, eventstore.Cause{}, projects.RegisterProject{Name: "Tea", Settings: domain.DefaultSettings()}, true); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +56,6 @@ func newFront(t *testing.T) *front {
 		t.Fatal(err)
 	}
 	f.start()
-	t.Cleanup(func() { _ = f.file.Close() })
 	return f
 }
 
@@ -102,18 +99,14 @@ func newAPI(t *testing.T) *merchant.API {
 	return api
 }
 
-// start opens the file and makes the handler, as the start of a program does.
+// start makes the handler, as the start of a program does.
 func (f *front) start() {
 	f.t.Helper()
-	var err error
-	if f.file, err = store.Open(f.path, zerolog.Nop()); err != nil {
-		f.t.Fatal(err)
-	}
 	keys, err := NewKeys(f.master, f.current)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler, err = newHandler(Config{API: f.api, Keys: keys, Kept: f.file, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()}, testPages())
+	f.handler, err = newHandler(Config{API: f.api, Keys: keys, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()}, testPages())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -123,14 +116,6 @@ func (f *front) start() {
 	}
 	pages := edge.Pages("account", f.handler.serve)
 	f.server = e.Wrap(func(x *edge.Exchange) { pages.ServeHTTP(x, x.Request) })
-}
-
-func (f *front) restart() {
-	f.t.Helper()
-	if err := f.file.Close(); err != nil {
-		f.t.Fatal(err)
-	}
-	f.start()
 }
 
 // credentials are those of the key.
@@ -266,7 +251,7 @@ func TestASessionSurvivesARestartAndEndsWithItsKey(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	f.signIn()
-	f.restart()
+	f.start()
 	if !f.in() {
 		t.Error("the session did not survive a restart")
 	}
@@ -346,7 +331,7 @@ func TestCookiesFollowTheMasterKey(t *testing.T) {
 	old := f.cookie
 	form := f.form("session")
 	f.master[2], f.current = [32]byte{2}, 2
-	f.restart()
+	f.start()
 	if !f.in() {
 		t.Error("the session of the older master key is over")
 	}
@@ -356,7 +341,7 @@ func TestCookiesFollowTheMasterKey(t *testing.T) {
 	f.cookie = ""
 	f.signIn()
 	delete(f.master, 1)
-	f.restart()
+	f.start()
 	if !f.in() {
 		t.Error("the newest master key has not signed the session")
 	}
@@ -465,12 +450,42 @@ func TestNextIsOurs(t *testing.T) {
 	}
 }
 
-// TestAFormCountsOnceAtTheAPIToo: whatever becomes of the file, the API knows
-// a form that it has seen.
-func TestAFormCountsOnceAtTheAPIToo(t *testing.T) {
+// What a form makes is known by its token, at every server with the same master key, and
+// by no part of another purpose.
+func TestWhatAFormMakes(t *testing.T) {
 	t.Parallel()
-	key := func(token string) domain.Digest { return *(&Visit{token: token}).IdempotencyKey() }
-	if one := key("a"); key("a") != one || key("b") == one {
-		t.Error("the keys of a form differ, or those of two forms do not")
+	f := newFront(t)
+	f.signIn()
+	sent := func(token string) *Visit {
+		t.Helper()
+		var s session
+		if err := json.Unmarshal(f.content(), &s); err != nil {
+			t.Fatal(err)
+		}
+		v := &Visit{handler: f.handler, session: s, form: url.Values{formField: {token}}}
+		if err := v.checkToken(); err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
+	one, two := f.form("session"), f.form("session")
+	v := sent(one)
+	key, random := *v.IdempotencyKey(), v.Random("key")
+	f.master[2], f.current = [32]byte{2}, 2
+	f.start()
+	if v := sent(one); *v.IdempotencyKey() != key || v.Random("key") != random {
+		t.Error("a form that is sent to another server makes something else")
+	}
+	if v.Random("endpoint") == random || sent(two).Random("key") == random || *sent(two).IdempotencyKey() == key {
+		t.Error("two forms make the same, or two purposes")
+	}
+}
+
+// content is what the cookie holds.
+func (f *front) content() (content []byte) {
+	f.t.Helper()
+	if err := securecookie.DecodeMulti(sessionCookie, f.cookie, &content, f.handler.Keys.cookies...); err != nil {
+		f.t.Fatal(err)
+	}
+	return content
 }

@@ -29,7 +29,8 @@ type Visit struct {
 	ended   bool       // there was a session that is over
 	form    url.Values // of a POST
 	token   string     // of the form that was sent, checked
-	use     *formUse
+
+	tokenKeys formKeys // that the token was made with
 }
 
 // serve does what every page has in common.
@@ -52,7 +53,10 @@ func (v *Visit) serve() error {
 	if v.route.open {
 		return v.route.Serve(v)
 	}
-	return v.once(func() error { return v.route.Serve(v) })
+	if err := v.checkToken(); err != nil {
+		return err
+	}
+	return v.route.Serve(v)
 }
 
 // Ctx ends when the client leaves or the time for the answer is over.
@@ -166,12 +170,6 @@ func (v *Visit) to(path string) string { return ui.Root(v.Request, Path+"/") + p
 
 // Leave sends the browser to another page of the account.
 func (v *Visit) Leave(path string) error {
-	if v.use != nil {
-		if err := v.Kept.FormLed(v.token, path); err != nil {
-			return err
-		}
-		v.use.path = path
-	}
 	if err := v.SaveSession(); err != nil {
 		return err
 	}

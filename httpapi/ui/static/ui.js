@@ -238,6 +238,9 @@
     if (main) look();
   });
 
+  // The answer to a form has a secret: reloading it or going back must not send the form again.
+  if ($("[data-once]")) history.replaceState(null, "", location.href);
+
   dress(document);
   if ($("[data-closes-in]")) setInterval(count, 1000);
 })();

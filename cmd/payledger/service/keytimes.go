@@ -1,0 +1,114 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/domain"
+)
+
+// keyTimes keeps when each API key was used last. Its file is a JSON object of key ids
+// and milliseconds since 1970. It is no truth: losing it forgets the times, and a crash
+// forgets the last minute. It is not in the log, because an event for each key and hour
+// would make projects' streams long, which are read whole for each change of a project.
+type keyTimes struct {
+	path  string
+	log   zerolog.Logger
+	times sync.Map // of key id to *atomic.Int64
+	saved []byte   // what is in the file; touched by one flush at a time
+}
+
+// flushEvery is how often times of use are written.
+const flushEvery = time.Minute
+
+// openKeyTimes reads the file. One that cannot be read is replaced.
+func openKeyTimes(path string, log zerolog.Logger) *keyTimes {
+	k := &keyTimes{path: path, log: log}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k
+	}
+	var all map[string]int64
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	if err != nil {
+		log.Warn().Err(err).Str("file", path).Msg("when API keys were used last is forgotten, because the file cannot be read")
+		return k
+	}
+	for key, at := range all {
+		k.at(key).Store(at)
+	}
+	k.saved = b
+	return k
+}
+
+func (k *keyTimes) at(key string) *atomic.Int64 {
+	at, ok := k.times.Load(key)
+	if !ok {
+		at, _ = k.times.LoadOrStore(key, new(atomic.Int64))
+	}
+	return at.(*atomic.Int64)
+}
+
+// Use notes that a key was used. It is called for every request, waits for
+// nothing and is exact to a second.
+func (k *keyTimes) Use(key string, now time.Time) {
+	at, ms := k.at(key), now.UnixMilli()
+	if was := at.Load(); ms-was >= 1000 {
+		at.CompareAndSwap(was, ms)
+	}
+}
+
+// LastUse is when a key was used last; false when that is not known to have happened.
+func (k *keyTimes) LastUse(key string) (domain.Instant, bool) {
+	at, ok := k.times.Load(key)
+	if !ok {
+		return 0, false
+	}
+	return domain.Instant(at.(*atomic.Int64).Load()), true
+}
+
+// Run writes times of use to the file about once a minute until ctx ends.
+func (k *keyTimes) Run(ctx context.Context) {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := k.flush(); err != nil {
+				k.log.Warn().Err(err).Msg("when API keys were used could not be written; it is tried again")
+			}
+		}
+	}
+}
+
+// flush writes the file if a time has changed. After Run, it is the last one.
+func (k *keyTimes) flush() error {
+	all := make(map[string]int64)
+	k.times.Range(func(key, at any) bool {
+		all[key.(string)] = at.(*atomic.Int64).Load()
+		return true
+	})
+	b, err := json.Marshal(all, json.Deterministic(true))
+	if err != nil || len(all) == 0 || bytes.Equal(b, k.saved) {
+		return err
+	}
+	if err := datadir.WriteFileSynced(k.path, b); err != nil {
+		return err
+	}
+	k.saved = b
+	return nil
+}
