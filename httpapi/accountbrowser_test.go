@@ -220,6 +220,11 @@ func testLiveEvents(t *testing.T, chrome context.Context, s *server) {
 	plain.visit("/events?lang=en")
 	third := m.pay(`{"amount":"3"}`).want(201, "").object().ID
 	plain.Do(chromedp.Click(chromedp.CSS(`[data-hook="newer"]`)), chromedp.WaitVisible(chromedp.CSS(`a[href$="`+third+`"]`)))
+
+	// When the session ends the page leads to where somebody signs in.
+	s.adminDo("POST", "/admin/projects/"+m.project+"/sign-out", "").want(200, "")
+	w.Do(chromedp.WaitVisible(chromedp.CSS(`input[name="key"]`)))
+	w.Forgive("MIME type")
 }
 
 // A secret is shown once, also when the merchant reloads or goes back.

@@ -37,7 +37,7 @@ func (m shop) session() session {
 // caller is the session's caller, as a new request reads it.
 func (in session) caller() merchant.Caller {
 	in.s.t.Helper()
-	c, err := in.api.Resume(in.s.t.Context(), in.project, in.key, 1)
+	c, err := in.api.Resume(in.s.t.Context(), merchant.Session{Project: in.project, KeyID: in.key, Since: 1})
 	if err != nil {
 		in.s.t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestSessionsEndWithTheirKey(t *testing.T) {
 		{"prj_none", m.keyID, domain.Unauthorized},
 		{s.merchant("").project, m.keyID, domain.Unauthorized},
 	} {
-		if _, err := in.api.Resume(t.Context(), c.project, c.key, 1); codeOf(err) != c.want {
+		if _, err := in.api.Resume(t.Context(), merchant.Session{Project: c.project, KeyID: c.key, Since: 1}); codeOf(err) != c.want {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
@@ -359,7 +359,7 @@ func TestKeysInTheAccount(t *testing.T) {
 		t.Error(err)
 	}
 	must(revoke(m.keyID, true))
-	if _, err := in.api.Resume(t.Context(), m.project, m.keyID, 1); codeOf(err) != domain.Unauthorized {
+	if _, err := in.api.Resume(t.Context(), merchant.Session{Project: m.project, KeyID: m.keyID, Since: 1}); codeOf(err) != domain.Unauthorized {
 		t.Error(err)
 	}
 }

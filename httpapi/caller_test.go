@@ -68,7 +68,7 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 		t.Error(err)
 	}
 	// Pages have a limit of their own.
-	page, err := api.Resume(t.Context(), m.project, m.keyID, 1)
+	page, err := api.Resume(t.Context(), merchant.Session{Project: m.project, KeyID: m.keyID, Since: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +88,12 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	if _, err := api.CreatePayment(t.Context(), page, merchant.PaymentRequest{Amount: &amount}, nil); codeOf(err) != domain.RateLimited {
 		t.Error(err)
 	}
-	other, err := api.Resume(t.Context(), s.merchant("").project, m.keyID, 1)
+	other, err := api.Resume(t.Context(), merchant.Session{Project: s.merchant("").project, KeyID: m.keyID, Since: 1})
 	if codeOf(err) != domain.Unauthorized {
 		t.Error(other, err)
 	}
 	reader := s.merchant("", "read")
-	if c, err = api.Resume(t.Context(), reader.project, reader.keyID, 1); err != nil {
+	if c, err = api.Resume(t.Context(), merchant.Session{Project: reader.project, KeyID: reader.keyID, Since: 1}); err != nil {
 		t.Fatal(err)
 	}
 	var missing wire.Problem

@@ -94,7 +94,7 @@ func TestLongListsAsCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := api.Resume(t.Context(), m.project, m.keyID, 1)
+	c, err := api.Resume(t.Context(), merchant.Session{Project: m.project, KeyID: m.keyID, Since: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ type Key struct {
 	Scopes  []Scope       `json:"scopes"`
 	Revoked bool          `json:"revoked,omitempty"`
 
-	SignedOutAt domain.Instant `json:"signed_out_at,omitzero"` // sessions of the account that began with the key before are over; 0: never
+	SignOuts int `json:"sign_outs,omitzero"` // how often all sessions of the account that began with the key were ended
 }
 
 // HashKey is the hash under which an API key's secret is stored. Keys have at
@@ -65,12 +65,6 @@ type Project struct {
 	Endpoints []Endpoint      `json:"endpoints,omitempty"` // oldest first
 
 	SignedOutAt domain.Instant `json:"signed_out_at,omitzero"` // sessions of the account that began before are over; 0: never
-}
-
-// SignedIn reports whether a session of the account that began with one of the
-// project's keys goes on: it has not been signed out since.
-func (p Project) SignedIn(k Key, began domain.Instant) bool {
-	return p.SignedOutAt < began && k.SignedOutAt < began
 }
 
 // Authenticate finds the key with this hash that is not revoked. It compares
@@ -136,10 +130,7 @@ type RenameKey struct {
 }
 
 // SignOutKey ends all sessions of the account that began with an API key.
-type SignOutKey struct {
-	KeyID string
-	At    domain.Instant
-}
+type SignOutKey struct{ KeyID string }
 
 // RevokeKey revokes an API key.
 type RevokeKey struct{ KeyID string }

@@ -177,9 +177,9 @@ func TestDecideProject(t *testing.T) {
 		{name: "rename to the same", given: append(slices.Clone(two), projects.KeyRenamed{KeyID: "key_2", Name: "Till"}), when: projects.RenameKey{KeyID: "key_2", Name: "Till"}},
 		{name: "take a name away", given: append(slices.Clone(two), projects.KeyRenamed{KeyID: "key_2", Name: "Till"}), when: projects.RenameKey{KeyID: "key_2"}, want: projects.KeyRenamed{KeyID: "key_2"}},
 		{name: "rename a revoked one", given: oneRevoked, when: projects.RenameKey{KeyID: "key_1", Name: "Till"}, want: projects.KeyRenamed{KeyID: "key_1", Name: "Till"}},
-		{name: "sign out a key of nothing", when: projects.SignOutKey{KeyID: "key_1", At: 5}, wantErr: notFound},
-		{name: "sign out", given: two, when: projects.SignOutKey{KeyID: "key_2", At: 5}, want: projects.KeySignedOut{KeyID: "key_2", At: 5}},
-		{name: "sign out an unknown one", given: two, when: projects.SignOutKey{KeyID: "key_9", At: 5}, wantErr: &domain.Refusal{Code: domain.KeyNotFound}},
+		{name: "sign out a key of nothing", when: projects.SignOutKey{KeyID: "key_1"}, wantErr: notFound},
+		{name: "sign out", given: two, when: projects.SignOutKey{KeyID: "key_2"}, want: projects.KeySignedOut{KeyID: "key_2"}},
+		{name: "sign out an unknown one", given: two, when: projects.SignOutKey{KeyID: "key_9"}, wantErr: &domain.Refusal{Code: domain.KeyNotFound}},
 		{name: "revoke", given: two, when: projects.RevokeKey{KeyID: "key_2"}, want: projects.KeyRevoked{KeyID: "key_2"}},
 		{name: "revoke again", given: oneRevoked, when: projects.RevokeKey{KeyID: "key_1"}},
 	} {
@@ -248,7 +248,7 @@ func TestEvolveLeavesItsProjectAlone(t *testing.T) {
 			projects.ProjectChanged{Name: key, Settings: domain.DefaultSettings()},
 			projects.ProjectDisabled{},
 			keyIssued(key, key),
-			projects.KeySignedOut{KeyID: key, At: 5},
+			projects.KeySignedOut{KeyID: key},
 			projects.KeyRevoked{KeyID: key},
 		}).Draw(t, "event")
 	})

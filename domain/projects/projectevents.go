@@ -72,7 +72,7 @@ func Events() []domain.EventType {
 		domain.NewEventType(1, ProjectSignedOut{At: at}),
 		domain.NewEventType(3, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: domain.Digest{7, 8, 9}, Scopes: AllScopes(), Name: "Чайная лавка"}),
 		domain.NewEventType(1, KeyRenamed{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Name: "Чайная лавка"}),
-		domain.NewEventType(1, KeySignedOut{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", At: at}),
+		domain.NewEventType(1, KeySignedOut{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),
 		domain.NewEventType(1, KeyRevoked{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),
 		domain.NewEventType(1, WebhookEndpointAdded{
 			EndpointID: endpoint, CreatedAt: at, URL: "https://shop.example.com/hooks", Kinds: domain.FinalKinds(), Description: &order, KeyVersion: 1,
@@ -185,20 +185,20 @@ func (e KeyRenamed) evolveProject(p Project) Project {
 
 func (e KeyRenamed) origin(Project, domain.Instant) (ProjectCommand, error) { return RenameKey(e), nil }
 
-// KeySignedOut ends all sessions of the account that began with the key before.
+// KeySignedOut ends all sessions of the account that began with the key before. They
+// are told by how many such events there were, because the clocks of two nodes differ.
 type KeySignedOut struct {
-	KeyID string         `json:"key_id"`
-	At    domain.Instant `json:"at"`
+	KeyID string `json:"key_id"`
 }
 
 func (KeySignedOut) Type() string { return TypeKeySignedOut }
 
 func (e KeySignedOut) evolveProject(p Project) Project {
-	return p.withKey(e.KeyID, func(k *Key) { k.SignedOutAt = e.At })
+	return p.withKey(e.KeyID, func(k *Key) { k.SignOuts++ })
 }
 
-func (e KeySignedOut) origin(_ Project, at domain.Instant) (ProjectCommand, error) {
-	return SignOutKey(e), happened(e.At, at)
+func (e KeySignedOut) origin(Project, domain.Instant) (ProjectCommand, error) {
+	return SignOutKey(e), nil
 }
 
 // KeyRevoked revokes an API key.

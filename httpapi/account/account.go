@@ -20,10 +20,8 @@ type Config = frame.Config
 // Keys authenticate cookies and forms.
 type Keys = frame.Keys
 
-// NewKeys derives the keys from the master keys by version; current is the one in use.
-func NewKeys(master map[int][32]byte, current int) (*Keys, error) {
-	return frame.NewKeys(master, current)
-}
+// NewKeys derives the keys from the newest master key.
+func NewKeys(master [32]byte) (*Keys, error) { return frame.NewKeys(master) }
 
 // page is one row of the table of pages.
 type page struct {

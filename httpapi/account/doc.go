@@ -48,10 +48,11 @@
 //	}
 //	return v.Done("payments/"+id, "payment.made")         // 303 with a notice on the next page
 //
-// A form counts once, however often and to how many servers it is sent, and each
-// sending is led to the one result. Nothing remembers that it was sent: the idempotency
-// key, and v.Random of which a key or an endpoint is made, come of the form's token; what
-// else a form does is nothing to do the second time. v.Leave goes on without a notice,
+// A form that makes something makes it once, however often and to how many servers it is
+// sent. Nothing remembers that it was sent: the idempotency key, and v.Random of which a
+// key or an endpoint is made, come of the form's token, and a rotation names the
+// generation that it replaces. What else a form does must do no harm twice: it sets what
+// is set, or sends a notification again. v.Leave goes on without a notice,
 // v.PutNotice says something else, v.ShowSecret answers with a secret, v.CSV answers a
 // list as a file.
 package account

@@ -2,7 +2,6 @@ package account
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -201,7 +200,7 @@ func (v *visit) followEvents() error {
 		return err
 	}
 	defer feed.Close()
-	ctx, end := context.WithCancel(v.Request.Context())
+	ctx, end := v.Streaming()
 	defer end()
 	until := v.Now().Add(feedTime)
 	out := v.X.Stream(edge.EventStream)

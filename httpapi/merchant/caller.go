@@ -24,7 +24,7 @@ type Caller struct {
 
 	admitted projects.Scope // checked and counted already; "": nothing yet
 	page     bool           // reads cost nothing: one page of the account makes several
-	began    domain.Instant // of the session of the account; 0: there is none
+	session  Session        // of the account; zero: there is none
 	operator bool           // no key: every scope and no budget
 	actor    string         // the operator's name in the log
 }
@@ -118,24 +118,37 @@ func (a *API) signIn(ctx context.Context, address func() string, id, secret stri
 	return a.enterAs(project, key)
 }
 
+// Session is a session of the account: of somebody who has signed in with a key.
+type Session struct {
+	Project, KeyID string
+	Since          domain.Instant
+	SignOuts       int // of the key, when the session began
+}
+
+// goesOn reports whether nobody has ended the sessions of the project or of the key
+// since this one began.
+func (s Session) goesOn(p projects.Project, k projects.Key) bool {
+	return p.SignedOutAt < s.Since && k.SignOuts == s.SignOuts
+}
+
 // Resume finds the project and the key of a session of the account as they
 // are now. The problem is 401 when the key was revoked, or the sessions of the project
 // or of the key were ended after this one began. The caller's reads cost nothing of
 // the project's budget, as pages have a limit of their own.
-func (a *API) Resume(ctx context.Context, projectID, keyID string, began domain.Instant) (Caller, error) {
-	project, known, err := a.cfg.Views.Project(ctx, projectID)
+func (a *API) Resume(ctx context.Context, s Session) (Caller, error) {
+	project, known, err := a.cfg.Views.Project(ctx, s.Project)
 	if err != nil {
 		return Caller{}, err
 	}
-	i := liveKey(project, keyID)
+	i := liveKey(project, s.KeyID)
 	if !known || i < 0 {
 		return Caller{}, wire.Problem{Code: domain.Unauthorized, Detail: "The API key of this session is not in use any more. Sign in with another one."}
 	}
-	if !project.SignedIn(project.Keys[i], began) {
+	if !s.goesOn(project, project.Keys[i]) {
 		return Caller{}, wire.Problem{Code: domain.Unauthorized}
 	}
 	c, err := a.enterAs(project, project.Keys[i])
-	c.page, c.began = true, began
+	c.page, c.session = true, s
 	return c, err
 }
 
@@ -166,7 +179,7 @@ func (a *API) recheck(ctx context.Context, c Caller) error {
 	}
 	i := liveKey(p, c.Key.ID)
 	switch {
-	case !known || i < 0 || c.began != 0 && !p.SignedIn(p.Keys[i], c.began):
+	case !known || i < 0 || c.session != (Session{}) && !c.session.goesOn(p, p.Keys[i]):
 		return wire.Problem{Code: domain.Unauthorized}.With("WWW-Authenticate", challenge)
 	case !p.Keys[i].Has(c.admitted):
 		return wire.Problem{Code: domain.ScopeMissing, RequiredScope: c.admitted}

@@ -43,10 +43,12 @@ func (a *API) SignOutProject(ctx context.Context, id string, why eventstore.Caus
 }
 
 // SignOutKey ends all sessions of the account that have begun with the caller's key.
+// Needs no scope, and takes from the budget of writes.
 func (a *API) SignOutKey(ctx context.Context, c Caller) error {
-	event := a.cfg.IDs.Next()
-	_, err := a.changeProject(ctx, c.Project.ID, projects.SignOutKey{KeyID: c.Key.ID, At: domain.IDTime(event)},
-		eventstore.Order{EventID: event, Cause: c.Cause()})
+	if err := a.writes.Allow(c.Project.ID, edge.PerSecond(a.Limits(c.Project).RateWrites), a.cfg.Now(), nil); err != nil {
+		return err
+	}
+	_, err := a.ChangeProject(ctx, c.Project.ID, c.Cause(), projects.SignOutKey{KeyID: c.Key.ID}, false)
 	return err
 }
 

@@ -26,23 +26,17 @@ func (a *API) Add(ctx context.Context, c merchant.Caller, req Request) (made wir
 	}
 	id := "we_" + object.String()
 	version := a.cfg.Webhooks.KeyVersion()
-	e, err := a.execute(ctx, &c, id, event, projects.AddEndpoint{
+	e, added, err := a.execute(ctx, &c, id, event, projects.AddEndpoint{
 		At: domain.IDTime(event), EndpointID: id, URL: *req.URL, Kinds: req.Kinds, Description: req.Description, KeyVersion: version,
 	})
 	if err != nil {
 		return made, err
 	}
 	made = a.shown(domain.EndpointHealth{}, e)
-	if e.ID == id || e.Secret.Generation == 1 && a.justNow(e.CreatedAt) {
+	if added || e.Secret.Generation == 1 && a.cfg.Now().Sub(e.CreatedAt.Time()) <= merchant.ShownAgain {
 		made.Secret, err = a.cfg.Webhooks.Secret(e.ID, e.Secret)
 	}
 	return made, err
-}
-
-// justNow reports whether a secret that was made at an instant may be shown to the
-// request that made it, which came again.
-func (a *API) justNow(at domain.Instant) bool {
-	return a.cfg.Now().Sub(at.Time()) <= merchant.ShownAgain
 }
 
 // Endpoints lists endpoints, newest first. Needs read.
@@ -96,7 +90,7 @@ func (a *API) Change(ctx context.Context, c merchant.Caller, id string, req Requ
 
 // Remove removes an endpoint for ever. Needs webhooks:write.
 func (a *API) Remove(ctx context.Context, c merchant.Caller, id string) error {
-	_, err := a.execute(ctx, &c, id, a.cfg.IDs.Next(), projects.RemoveEndpoint{EndpointID: id})
+	_, _, err := a.execute(ctx, &c, id, a.cfg.IDs.Next(), projects.RemoveEndpoint{EndpointID: id})
 	return err
 }
 
@@ -114,14 +108,16 @@ func (a *API) Disable(ctx context.Context, c merchant.Caller, id string) (wire.E
 
 // Rotation is a request for a new secret. The previous one signs too for the time of
 // Overlap, 0 to projects.MaxSecretOverlap. With From, the generation that the sender
-// saw, the request counts once; 0: it rotates whatever there is.
+// saw, it counts once, and answers without a secret where it came too late; 0: it rotates
+// whatever there is.
 type Rotation struct {
 	Overlap time.Duration
 	From    int
 }
 
-// RotateSecret gives an endpoint a new secret, which is in this answer and in no later
-// one, but those to the same request for merchant.ShownAgain. Needs webhooks:write.
+// RotateSecret gives an endpoint a new secret, which is in this answer and in no other:
+// nothing tells whether the same request has made it or another one from the same
+// generation. Needs webhooks:write.
 func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, r Rotation) (v wire.Endpoint, err error) {
 	e, err := a.find(&c, projects.WebhooksWrite, id)
 	if err != nil {
@@ -133,18 +129,16 @@ func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, r 
 		return v, err
 	}
 	event := a.cfg.IDs.Next()
-	e, err = a.execute(ctx, &c, id, event, projects.RotateSecret{
+	e, rotated, err := a.execute(ctx, &c, id, event, projects.RotateSecret{
 		At: domain.IDTime(event), EndpointID: id, Overlap: r.Overlap, KeyVersion: a.cfg.Webhooks.KeyVersion(), From: r.From,
 	})
 	if err != nil {
 		return v, err
 	}
 	v = a.shown(health, e)
-	// That of the same request ended, or ends, the overlap after it.
-	if r.From != 0 && (e.Secret.Generation != r.From+1 || !a.justNow(e.Previous[0].Until.Add(-r.Overlap))) {
-		return v, nil
+	if rotated {
+		v.Secret, err = a.cfg.Webhooks.Secret(e.ID, e.Secret)
 	}
-	v.Secret, err = a.cfg.Webhooks.Secret(e.ID, e.Secret)
 	return v, err
 }
 

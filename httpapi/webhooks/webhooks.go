@@ -50,25 +50,28 @@ func (a *API) findEnabled(c *merchant.Caller, id string) (projects.Endpoint, err
 
 // execute admits a caller and runs a command on one of its endpoints, which the
 // command finds. It answers the endpoint after it, the zero value if there is
-// none. The time of the event's id is the command's.
-func (a *API) execute(ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd projects.ProjectCommand) (projects.Endpoint, error) {
+// none, and whether there was something to do. The time of the event's id is the
+// command's.
+func (a *API) execute(
+	ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd projects.ProjectCommand,
+) (e projects.Endpoint, changed bool, err error) {
 	if err := a.m.Admit(c, projects.WebhooksWrite, nil); err != nil {
-		return projects.Endpoint{}, err
+		return e, false, err
 	}
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(c.Project.ID), projects.Project{ID: c.Project.ID}, cmd,
 		eventstore.Order{EventID: event, Cause: c.Cause()})
 	if err != nil {
-		return projects.Endpoint{}, err
+		return e, false, err
 	}
 	a.cfg.Webhooks.Changed(id)
-	e, _ := res.State.EndpointMade(id)
-	return e, nil
+	e, _ = res.State.EndpointMade(id)
+	return e, res.Event != nil, nil
 }
 
 // change is execute with the answer of most commands. What was recorded is answered
 // even where the health cannot be had, which is then zero.
 func (a *API) change(ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd projects.ProjectCommand) (wire.Endpoint, error) {
-	e, err := a.execute(ctx, c, id, event, cmd)
+	e, _, err := a.execute(ctx, c, id, event, cmd)
 	if err != nil {
 		return wire.Endpoint{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,8 +60,8 @@ type core struct {
 	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
 	stopViews context.CancelFunc
-	viewsDone chan error    // the end of views.Run
-	noted     chan struct{} // the end of keyTimes.Run
+	viewsDone chan error     // the end of views.Run
+	beside    sync.WaitGroup // what runs until stopViews
 }
 
 // CoreOptions say how a data directory is opened.
@@ -105,7 +106,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if err != nil {
 		return nil, err
 	}
-	cookies, err := account.NewKeys(keys, current)
+	cookies, err := account.NewKeys(keys[current])
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,9 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if err != nil {
 		return nil, errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), deliveries.close(), views.Close())
 	}
-	if was, err := d.RemoveRetired(); err != nil {
+	if o.Reading {
+		// What is there stays.
+	} else if was, err := d.RemoveRetired(); err != nil {
 		o.Log.Warn().Err(err).Msg("a file that only earlier versions used cannot be deleted")
 	} else if was {
 		o.Log.Info().Msg("deleted account.db, where an earlier version kept the account's sessions: merchants sign in once more")
@@ -159,7 +162,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	c := &core{
 		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, views: views, links: links, cookies: cookies, signed: signed,
 		ledger: ledger, ids: ids, acts: acts, deliveries: deliveries, consumers: readers, keyTimes: times, tracer: o.Tracer, seed: seed,
-		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
+		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1),
 	}
 	if opened.node != nil {
 		if c.copies, err = noderebuild.Serve(stopping, opened.node, d); err != nil {
@@ -172,10 +175,10 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	opened.follow()
 	go func() { c.viewsDone <- views.Run(runCtx) }()
 	signed.Begin()
-	go func() {
-		defer close(c.noted)
-		times.Run(runCtx)
-	}()
+	c.beside.Go(func() { times.Run(runCtx) })
+	if opened.node != nil {
+		c.beside.Go(func() { c.dropRetired(runCtx) })
+	}
 	return c, nil
 }
 
@@ -234,7 +237,7 @@ func (c *core) close() error {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	<-c.noted
+	c.beside.Wait()
 	return errors.Join(copied, closed, err, c.consumers.Save(), c.keyTimes.flush(), c.views.Close(), c.closeLog())
 }
 

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/cmd/payledger/cli"
@@ -220,6 +222,28 @@ func (c *core) withdraw() {
 	defer cancel()
 	if err := c.node.Store.Withdraw(ctx); err != nil {
 		c.log.Warn().Err(err).Msg("no other node has become the sequencer before this one stops: requests wait until one does")
+	}
+}
+
+// dropRetired deletes the streams in which nodes of earlier versions kept who was signed
+// in to the account and which forms were sent. Such a node, as long as it runs, makes them
+// anew; so each node deletes them when it starts.
+func (c *core) dropRetired(ctx context.Context) {
+	js := c.node.Conn.JetStream()
+	drop := func(name, subject string) error {
+		s, err := js.Stream(ctx, name)
+		if err != nil || !slices.Equal(s.CachedInfo().Config.Subjects, []string{subject}) {
+			return err // or it is somebody else's
+		}
+		return js.DeleteStream(ctx, name)
+	}
+	for name, subject := range map[string]string{"SESSIONS": "payledger.sessions.>", "FORMS": "payledger.forms.>"} {
+		for {
+			err := drop(name, subject)
+			if err == nil || errors.Is(err, jetstream.ErrStreamNotFound) || !health.Pause(ctx, time.Second) {
+				break
+			}
+		}
 	}
 }
 

@@ -9,56 +9,36 @@ import (
 	"github.com/gorilla/securecookie"
 )
 
-// The HKDF labels that keep the keys derived from one master key apart.
-const (
-	cookieLabel = "payledger account cookie 1"
-	formLabel   = "payledger account form 1"
-)
+// label keeps the keys derived from a master key apart from others. It is the version of
+// what cookies hold, too.
+const label = "payledger account 1"
 
 // Keys authenticate what browsers keep for the account: cookies, which are encrypted
-// too, and tokens of forms. All servers with the same master keys accept what one of
+// too, and tokens of forms. All servers with the same master key accept what one of
 // them made. Keys are immutable and safe for concurrent use.
 type Keys struct {
-	cookies []securecookie.Codec // of the newest version first
-	forms   []formKeys           // in the same order
+	cookies      *securecookie.SecureCookie
+	form, random []byte // HMAC keys: of the tokens of forms, and of what is made of a token
 }
 
-// formKeys are HMAC keys: of the tokens of forms, and of what is made of a token.
-type formKeys struct{ token, random []byte }
-
-// NewKeys derives the keys from the master keys by version. current names the one
-// for what is made now; what was made with the others stays valid.
-func NewKeys(master map[int][32]byte, current int) (*Keys, error) {
-	if _, ok := master[current]; !ok {
-		return nil, fmt.Errorf("the account: there is no master key of version %d", current)
+// NewKeys derives the keys from the newest master key. There are none of older ones: with
+// a master key that got into wrong hands anybody could make cookies.
+func NewKeys(master [32]byte) (*Keys, error) {
+	b, err := hkdf.Key(sha256.New, master[:], nil, label, 4*sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("the account: %w", err)
 	}
-	versions := []int{current}
-	for v := range master {
-		if v != current {
-			versions = append(versions, v)
-		}
-	}
-	k := new(Keys)
-	for _, v := range versions {
-		secret := master[v]
-		cookie, err := hkdf.Key(sha256.New, secret[:], nil, cookieLabel, 64)
-		if err != nil {
-			return nil, fmt.Errorf("the account: master key version %d: %w", v, err)
-		}
-		form, err := hkdf.Key(sha256.New, secret[:], nil, formLabel, 2*sha256.Size)
-		if err != nil {
-			return nil, fmt.Errorf("the account: master key version %d: %w", v, err)
-		}
+	return &Keys{
 		// No age of its own: a session lasts as long as its project's limits say.
-		k.cookies = append(k.cookies, securecookie.New(cookie[:32], cookie[32:]).MaxAge(0).SetSerializer(securecookie.NopEncoder{}))
-		k.forms = append(k.forms, formKeys{form[:sha256.Size], form[sha256.Size:]})
-	}
-	return k, nil
+		cookies: securecookie.New(b[:32], b[32:64]).MaxAge(0).SetSerializer(securecookie.NopEncoder{}),
+		form:    b[64:96], random: b[96:],
+	}, nil
 }
 
 const (
 	sessionCookie = "payledger_account"
 	noticeCookie  = "payledger_notice"
+	outCookie     = "payledger_signed_out" // when this browser was signed out, as a session's Since
 )
 
 // noticeAge is how many seconds a notice waits for the next page.
@@ -81,7 +61,7 @@ func (v *Visit) readCookie(name string) (content []byte, sent bool) {
 	if err != nil || c.Value == "" {
 		return nil, false
 	}
-	if err := securecookie.DecodeMulti(name, c.Value, &content, v.Keys.cookies...); err != nil {
+	if err := v.Keys.cookies.Decode(name, c.Value, &content); err != nil {
 		return nil, true
 	}
 	return content, true
@@ -90,7 +70,7 @@ func (v *Visit) readCookie(name string) (content []byte, sent bool) {
 // setCookie has the browser keep a cookie for an age in seconds, 0: until it is
 // closed. It comes before the answer.
 func (v *Visit) setCookie(name string, content []byte, age int) error {
-	value, err := securecookie.EncodeMulti(v.cookieName(name), content, v.Keys.cookies...)
+	value, err := v.Keys.cookies.Encode(v.cookieName(name), content)
 	if err != nil {
 		return fmt.Errorf("making the cookie %s: %w", name, err)
 	}

@@ -24,18 +24,18 @@ const nonceBytes = 16
 // canonical is the only spelling of a token.
 var canonical = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // immutable
 
-// Form is the hidden field that every form needs: a token of this session. What a form
-// does counts once, because it is known by the token, or is nothing to do the second time.
+// Form is the hidden field that every form needs: a token of this session, by which what
+// the form makes is known when it is sent again.
 func (d PageData) Form() template.HTML {
 	nonce := make([]byte, nonceBytes, nonceBytes+sha256.Size)
 	rand.Read(nonce)
-	token := canonical.EncodeToString(append(nonce, d.visit.formMAC(d.visit.Keys.forms[0], nonce)...))
+	token := canonical.EncodeToString(append(nonce, d.visit.formMAC(nonce)...))
 	return template.HTML(`<input type="hidden" name="` + formField + `" value="` + token + `">`) //nolint:gosec // base64url
 }
 
 // formMAC authenticates the nonce of a form in this session.
-func (v *Visit) formMAC(keys formKeys, nonce []byte) []byte {
-	m := hmac.New(sha256.New, keys.token)
+func (v *Visit) formMAC(nonce []byte) []byte {
+	m := hmac.New(sha256.New, v.Keys.form)
 	fmt.Fprintf(m, "%s %s %d ", v.session.Project, v.session.KeyID, v.session.Since)
 	m.Write(nonce)
 	return m.Sum(nil)
@@ -45,15 +45,11 @@ func (v *Visit) formMAC(keys formKeys, nonce []byte) []byte {
 func (v *Visit) checkToken() error {
 	token := v.Value(formField)
 	in, err := canonical.DecodeString(token)
-	if err == nil && len(in) == nonceBytes+sha256.Size {
-		for _, keys := range v.Keys.forms {
-			if hmac.Equal(in[nonceBytes:], v.formMAC(keys, in[:nonceBytes])) {
-				v.token, v.tokenKeys = token, keys
-				return nil
-			}
-		}
+	if err != nil || len(in) != nonceBytes+sha256.Size || !hmac.Equal(in[nonceBytes:], v.formMAC(in[:nonceBytes])) {
+		return &Failure{Status: http.StatusForbidden, Why: "unknown_form"}
 	}
-	return &Failure{Status: http.StatusForbidden, Why: "unknown_form"}
+	v.token = token
+	return nil
 }
 
 func (v *Visit) readForm() error {
@@ -74,7 +70,7 @@ func (v *Visit) IdempotencyKey() *domain.Digest {
 // Random are bits for what the form makes for a purpose: random to everybody who does
 // not have the master key, and the same whenever and wherever the form is sent.
 func (v *Visit) Random(purpose string) [sha256.Size]byte {
-	m := hmac.New(sha256.New, v.tokenKeys.random)
+	m := hmac.New(sha256.New, v.Keys.random)
 	m.Write([]byte(purpose + " " + v.token))
 	return [sha256.Size]byte(m.Sum(nil))
 }

@@ -72,6 +72,12 @@ func (d *PageData) BadFilter(err error) error {
 	return nil
 }
 
+// Streaming is the context of an answer that may go on until the session ends by its
+// limit.
+func (v *Visit) Streaming() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(v.Request.Context(), v.until.Sub(v.Now()))
+}
+
 // CSV answers a list as a file for a spreadsheet in the reader's language, which ends
 // when the session ends.
 func (v *Visit) CSV(read func(context.Context, merchant.Caller, url.Values) (edge.Table, error), q url.Values, file string) error {
@@ -87,7 +93,7 @@ func (v *Visit) CSV(read func(context.Context, merchant.Caller, url.Values) (edg
 	if err := v.SaveSession(); err != nil {
 		return err
 	}
-	ctx, end := context.WithTimeout(v.Request.Context(), v.until.Sub(v.Now()))
+	ctx, end := v.Streaming()
 	defer end()
 	v.X.Request = v.X.Request.WithContext(ctx)
 	v.X.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)

@@ -1,13 +1,13 @@
 package frame
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -30,14 +30,14 @@ func (w Who) MayAll(scopes []projects.Scope) bool {
 	return !slices.ContainsFunc(scopes, func(s projects.Scope) bool { return !w.May(s) })
 }
 
-// session is what the cookie of somebody who has signed in holds, in JSON. Times are
-// milliseconds since 1970.
+// session is what the cookie of somebody who has signed in holds.
 type session struct {
-	Project string `json:"p"`
-	KeyID   string `json:"k"`
-	Since   int64  `json:"s"`
-	Seen    int64  `json:"u"` // when it was in use, give or take touchEvery
+	merchant.Session
+	seen domain.Instant // when it was in use, give or take touchEvery
 }
+
+// sessionText is how the cookie holds a session: project, key, since, seen, sign-outs.
+const sessionText = "%s %s %d %d %d"
 
 // loadSession finds the session of a request and whom it acts for. One that
 // is over is none.
@@ -45,14 +45,14 @@ func (v *Visit) loadSession() error {
 	content, sent := v.readCookie(sessionCookie)
 	v.ended = sent
 	var s session
-	if content == nil || json.Unmarshal(content, &s) != nil {
-		return nil
+	if _, err := fmt.Sscanf(string(content), sessionText, &s.Project, &s.KeyID, &s.Since, &s.seen, &s.SignOuts); err != nil {
+		return nil //nolint:nilerr // a cookie that is not ours is no session
 	}
-	c, err := v.API.Resume(v.Request.Context(), s.Project, s.KeyID, domain.Instant(s.Since))
+	c, err := v.API.Resume(v.Request.Context(), s.Session)
 	limits := v.API.Limits(c.Project)
-	v.until = time.UnixMilli(s.Since).Add(time.Duration(limits.SessionMaxSeconds) * time.Second)
-	idle := time.UnixMilli(s.Seen).Add(time.Duration(limits.SessionIdleSeconds) * time.Second)
-	if now := v.Now(); v.over(err) || err == nil && (now.After(v.until) || now.After(idle)) {
+	v.until = s.Since.Time().Add(time.Duration(limits.SessionMaxSeconds) * time.Second)
+	idle := s.seen.Time().Add(time.Duration(limits.SessionIdleSeconds) * time.Second)
+	if now := v.Now(); v.over(err) || err == nil && (now.After(v.until) || now.After(idle)) || s.Since <= v.signedOut() {
 		v.EndSession()
 		return nil
 	}
@@ -64,6 +64,17 @@ func (v *Visit) loadSession() error {
 	v.X.Project, v.X.Key = c.Project, c.Key
 	v.Locale = v.Locale.In(c.Calendar().Zone())
 	return nil
+}
+
+// signedOut is the Since of the session that was signed out in this browser last, 0 if
+// that is not known. Its cookie may come back: the answer to a request from before may
+// arrive, and set it, after the answer that cleared it.
+func (v *Visit) signedOut() (since domain.Instant) {
+	content, _ := v.readCookie(outCookie)
+	if n, err := strconv.ParseInt(string(content), 10, 64); err == nil {
+		since = domain.Instant(n)
+	}
+	return since
 }
 
 // over reports whether an error says that the session's key is of no use any
@@ -79,20 +90,17 @@ func (v *Visit) over(err error) bool {
 // SaveSession has the browser know that the session is in use, so that it begins to be
 // idle anew. It comes before the answer.
 func (v *Visit) SaveSession() error {
-	now := v.Now()
-	if !v.signedIn() || now.Before(time.UnixMilli(v.session.Seen).Add(touchEvery)) {
+	now := domain.InstantOf(v.Now())
+	if !v.signedIn() || now < v.session.seen.Add(touchEvery) {
 		return nil
 	}
-	v.session.Seen = now.UnixMilli()
+	v.session.seen = now
 	return v.writeSession()
 }
 
 func (v *Visit) writeSession() error {
-	content, err := json.Marshal(v.session)
-	if err != nil {
-		return err
-	}
-	return v.setCookie(sessionCookie, content, 0)
+	s := v.session
+	return v.setCookie(sessionCookie, fmt.Appendf(nil, sessionText, s.Project, s.KeyID, s.Since, s.seen, s.SignOuts), 0)
 }
 
 // EndSession has the browser forget the session.
@@ -103,9 +111,11 @@ func (v *Visit) EndSession() {
 
 // startSession makes the session of somebody who has signed in.
 func (v *Visit) startSession(c merchant.Caller) error {
-	now := v.Now().UnixMilli()
-	v.session = session{Project: c.Project.ID, KeyID: c.Key.ID, Since: now, Seen: now}
+	now := domain.InstantOf(v.Now())
+	since := max(now, v.signedOut()+1)
+	v.session = session{merchant.Session{Project: c.Project.ID, KeyID: c.Key.ID, Since: since, SignOuts: c.Key.SignOuts}, now}
 	v.X.Project, v.X.Key = c.Project, c.Key
+	v.popNotice() // of the session before
 	return v.writeSession()
 }
 

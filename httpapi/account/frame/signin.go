@@ -2,6 +2,7 @@ package frame
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,7 +99,7 @@ type sessionPage struct {
 
 func (v *Visit) showSession() error {
 	return v.Render(http.StatusOK, "session.html", sessionPage{
-		PageData: v.PageData(v.Locale.T("session.title")), Since: domain.Instant(v.session.Since), Until: domain.InstantOf(v.until),
+		PageData: v.PageData(v.Locale.T("session.title")), Since: v.session.Since, Until: domain.InstantOf(v.until),
 		Idle: v.Locale.Left(time.Duration(v.API.Limits(v.Caller.Project).SessionIdleSeconds) * time.Second),
 	})
 }
@@ -106,6 +107,9 @@ func (v *Visit) showSession() error {
 // signOut ends the session in this browser. A copy of its cookie that somebody has
 // made is good until it was idle for too long; signOutEverywhere ends it too.
 func (v *Visit) signOut() error {
+	if err := v.setCookie(outCookie, strconv.AppendInt(nil, int64(v.session.Since), 10), domain.MaxSessionSeconds); err != nil {
+		return err
+	}
 	v.EndSession()
 	return v.Leave("signin?why=out")
 }

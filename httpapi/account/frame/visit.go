@@ -29,8 +29,6 @@ type Visit struct {
 	ended   bool       // there was a session that is over
 	form    url.Values // of a POST
 	token   string     // of the form that was sent, checked
-
-	tokenKeys formKeys // that the token was made with
 }
 
 // serve does what every page has in common.

@@ -184,6 +184,7 @@
       try {
         const answer = await fetch(location.href, {cache: "no-store", signal: AbortSignal.timeout(10000)});
         if (!answer.ok) throw new Error(String(answer.status));
+        if (answer.redirected) return location.assign(answer.url); // the session has ended
         const next = $("[data-feed]", new DOMParser().parseFromString(await answer.text(), "text/html"));
         if (next && !paused) {
           [...next.children].reverse().forEach((row) => put(document.adoptNode(row)));
