@@ -113,7 +113,7 @@ func (d Dir) Restored() string { return filepath.Join(string(d), "restored.json"
 func (d Dir) Files() []string {
 	return []string{
 		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(), d.Consumers(),
-		d.Claims(), d.KeyTimes(), d.retired(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterNATS(),
+		d.Claims(), d.KeyTimes(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterNATS(),
 	}
 }
 

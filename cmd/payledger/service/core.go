@@ -149,9 +149,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if err != nil {
 		return nil, errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), deliveries.close(), views.Close())
 	}
-	if o.Reading {
-		// What is there stays.
-	} else if was, err := d.RemoveRetired(); err != nil {
+	if was, err := d.RemoveRetired(); err != nil {
 		o.Log.Warn().Err(err).Msg("a file that only earlier versions used cannot be deleted")
 	} else if was {
 		o.Log.Info().Msg("deleted account.db, where an earlier version kept the account's sessions: merchants sign in once more")
@@ -238,7 +236,7 @@ func (c *core) close() error {
 		err = nil
 	}
 	c.beside.Wait()
-	return errors.Join(copied, closed, err, c.consumers.Save(), c.keyTimes.flush(), c.views.Close(), c.closeLog())
+	return errors.Join(copied, closed, err, c.consumers.Save(), c.views.Close(), c.closeLog())
 }
 
 // merchantConfig is what both HTTP handlers need of the core.

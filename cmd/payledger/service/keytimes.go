@@ -15,6 +15,7 @@ import (
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
+	"payledger/notifier/health"
 )
 
 // keyTimes keeps when each API key was used last. Its file is a JSON object of key ids
@@ -79,23 +80,18 @@ func (k *keyTimes) LastUse(key string) (domain.Instant, bool) {
 	return domain.Instant(at.(*atomic.Int64).Load()), true
 }
 
-// Run writes times of use to the file about once a minute until ctx ends.
+// Run writes times of use to the file about once a minute until ctx ends, and then once
+// more.
 func (k *keyTimes) Run(ctx context.Context) {
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := k.flush(); err != nil {
-				k.log.Warn().Err(err).Msg("when API keys were used could not be written; it is tried again")
-			}
+	for more := true; more; {
+		more = health.Pause(ctx, flushEvery)
+		if err := k.flush(); err != nil {
+			k.log.Warn().Err(err).Msg("when API keys were used last could not be written")
 		}
 	}
 }
 
-// flush writes the file if a time has changed. After Run, it is the last one.
+// flush writes the file if a time has changed.
 func (k *keyTimes) flush() error {
 	all := make(map[string]int64)
 	k.times.Range(func(key, at any) bool {
