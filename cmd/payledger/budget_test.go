@@ -1,0 +1,173 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"text/tabwriter"
+)
+
+// budget is how much code a promise may take: lines that are neither blank nor a comment,
+// tests and what only tests use apart. A promise that needs more takes it from a
+// mechanism that it removes; a raised bound is a commit of its own that says why.
+type budget struct {
+	promise string
+	most    int
+	// places are the files and folders that keep it, without ".go" and "/". A file belongs
+	// to the longest that it begins with.
+	places []string
+}
+
+func budgets() []budget {
+	return []budget{
+		{"payments, refunds and projects, what is said about them and why", 3800, []string{"domain", "eventstore/form", "eventstore/latefunds"}},
+		{"events are on disk before the answer", 5050, []string{"eventstore", "eventstore/bolt"}},
+		{"state follows from the log, lists and searches", 3100, []string{"projections"}},
+		{"books", 600, []string{"projections/books"}},
+		{"auditors verify the log", 4050, []string{
+			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
+			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence",
+			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
+		}},
+		{"backup, export, restore, and what is saved of damaged files", 2650, []string{
+			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
+			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/carve", "eventstore/bolt/beside",
+		}},
+		{"money comes in at providers", 6650, []string{
+			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notifications", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
+			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/notifications", "cmd/payledger/service/routes",
+			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
+			"projections/views/attempts",
+		}},
+		{"outcomes of providers are judged", 1300, []string{
+			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
+		}},
+		{"webhooks", 5850, []string{
+			"notifier/delivery", "notifier/fanout", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
+			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/endpoints",
+		}},
+		{"NATS: relay, subscribers, the embedded server", 3950, []string{
+			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
+		}},
+		{"three nodes", 7950, []string{
+			"eventstore/cluster", "eventstore/ahead", "eventstore/chunks", "eventstore/bolt/groups", "eventstore/bolt/repl", "notifier/delivery/replica", "notifier/filecopy", "notifier/bus/embedded/cluster",
+			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/members", "cmd/payledger/node",
+			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
+		}},
+		{"the merchant's API", 2500, []string{"httpapi/merchant", "httpapi/wire", "httpapi/calendar"}},
+		{"one form of requests, errors and limits", 2650, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
+		{"payment page", 1000, []string{"httpapi/checkout", "httpapi/paypage"}},
+		{"account", 4050, []string{
+			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
+		}},
+		{"documents", 400, []string{"httpapi/docs"}},
+		{"the operator's API", 700, []string{"httpapi/admin"}},
+		{"commands", 2200, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
+		{"composition and data directory", 3200, []string{
+			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process", "cmd/payledger/httpserver", "cmd/payledger/otlp",
+			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
+		}},
+	}
+}
+
+// onlyTests are the folders with code that the product does not contain.
+func onlyTests() []string {
+	return []string{"cmd/payledger-bench", "cmd/doctest", "cmd/freeports", "eventstore/memory", "eventstore/storetest"}
+}
+
+// TestBudget counts the code of each promise; with -v it prints the table.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	rows := budgets()
+	taken, of, unowned := spent(t, os.DirFS("../.."), rows)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	sum, most := 0, 0
+	for i, r := range rows {
+		fmt.Fprintf(w, "%d\t%d\t  %s\n", taken[i], r.most, r.promise)
+		sum, most = sum+taken[i], most+r.most
+		if taken[i] > r.most {
+			t.Errorf("%s: %d lines of code, and its budget is %d", r.promise, taken[i], r.most)
+		}
+		for _, place := range r.places {
+			if of[place] == 0 {
+				t.Errorf("%s: nothing is at %s", r.promise, place)
+			}
+		}
+	}
+	fmt.Fprintf(w, "%d\t%d\t  all\n", sum, most)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("lines of code and budgets:\n%s", &table)
+	for _, name := range unowned {
+		t.Errorf("%s belongs to no promise", name)
+	}
+}
+
+// TestBudgetBites spends more than a budget.
+func TestBudgetBites(t *testing.T) {
+	t.Parallel()
+	rows := []budget{{"a", 2, []string{"a"}}, {"b", 1, []string{"a/b", "c/d"}}}
+	code := &fstest.MapFile{Data: []byte("package x\n\n// A comment.\n\tvar x int // a line\n")}
+	taken, of, unowned := spent(t, fstest.MapFS{
+		"a/x.go": code, "a/x_test.go": code, "a/b/x.go": code, "a/b/btest/x.go": code, "c/d.go": code, "c/e.go": code,
+	}, rows)
+	if taken[0] != 2 || taken[1] != 4 || of["c/d"] != 2 || fmt.Sprint(unowned) != "[c/e.go]" {
+		t.Errorf("taken %v, places %v, unowned %v", taken, of, unowned)
+	}
+}
+
+// spent counts the lines of code of each budget and place, and lists the files of none.
+func spent(t *testing.T, tree fs.FS, rows []budget) (taken []int, of map[string]int, unowned []string) {
+	t.Helper()
+	taken, of = make([]int, len(rows)), make(map[string]int)
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || strings.HasSuffix(name, "test")):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		for _, folder := range onlyTests() {
+			if path.Dir(name) == folder || strings.HasPrefix(name, folder+"/") {
+				return nil
+			}
+		}
+		src, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		owner, longest := -1, ""
+		for i, r := range rows {
+			for _, place := range r.places {
+				if strings.HasPrefix(name, place) && len(place) > len(longest) {
+					owner, longest = i, place
+				}
+			}
+		}
+		if owner < 0 {
+			unowned = append(unowned, name)
+			return nil
+		}
+		n := 0
+		for line := range bytes.Lines(src) {
+			if line = bytes.TrimSpace(line); len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
+				n++
+			}
+		}
+		taken[owner], of[longest] = taken[owner]+n, of[longest]+n
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken, of, unowned
+}
