@@ -73,7 +73,7 @@ func (h Handlers) ListEvents(x *edge.Exchange) error {
 			return e.Type, line, err
 		})
 	}
-	if err = feed.Each(x.Context(), func(e FeedEvent) error { return out.Line(e.EventLine) }); err != nil {
+	if err := feed.Each(x.Context(), func(e FeedEvent) error { return out.Line(e.EventLine) }); err != nil {
 		return err
 	}
 	return out.Flush()

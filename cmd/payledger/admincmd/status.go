@@ -54,9 +54,9 @@ func (c Status) Run(a *cli.App) error {
 	for _, t := range s.Trouble {
 		rows = append(rows, [2]string{"Trouble", t})
 	}
-	limits := "" // of projects that have none of their own
-	for _, l := range s.Limits {
-		limits += fmt.Sprintf(", %s %d", l.Name, l.Value)
+	limits := make([]string, len(s.Limits)) // of projects that have none of their own
+	for i, l := range s.Limits {
+		limits[i] = fmt.Sprintf("%s %d", l.Name, l.Value)
 	}
 	rows = append(
 		rows,
@@ -64,7 +64,7 @@ func (c Status) Run(a *cli.App) error {
 		[2]string{"Running", "since " + s.StartedAt.String()},
 		[2]string{"Address", s.BaseURL},
 		[2]string{"Log", "position " + strconv.FormatUint(s.Position, 10)},
-		[2]string{"Limits", strings.TrimPrefix(limits, ", ") + "; a project may have its own"},
+		[2]string{"Limits", strings.Join(limits, ", ") + "; a project may have its own"},
 		[2]string{"Routes", cli.Count(s.RoutingRules, "rule")},
 	)
 	for _, c := range s.Connectors {
