@@ -37,7 +37,7 @@ type route struct {
 	consumer jetstream.Consumer
 	arrived  chan *signal
 	folds    map[eventstore.Stream]*folded
-	unacked  atomic.Int64 // signals delivered and not finished when watch last looked
+	unacked  atomic.Int64 // signals delivered and not finished when watch last looked, without those finished since
 }
 
 func (e *Enforcer) newRoute(name string, consumer jetstream.Consumer) *route {
@@ -280,7 +280,7 @@ func (r *route) park(ctx context.Context, s *signal, reason string, why error) e
 // retry has JetStream deliver the signal again: the older it is the later, so that many
 // of them cost little.
 func (r *route) retry(s *signal) error {
-	if uint64(r.unacked.Load()) > r.backlog {
+	if r.unacked.Load() > int64(r.backlog) {
 		return r.shed(s)
 	}
 	pause := min(max(time.Since(s.stored)/retryPart, retryFirst), retryMost)
@@ -322,6 +322,7 @@ func (r *route) close(s *signal, reply domain.SignalReply) error {
 // acknowledge takes a signal out of SIGNALS.
 func (r *route) acknowledge(s *signal) error {
 	r.progress.Add(1)
+	r.unacked.Add(-1)
 	return r.respond(s, []byte("+ACK"))
 }
 
