@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -75,9 +76,14 @@ func budgets() []budget {
 	}
 }
 
-// onlyTests are the folders with code that the product does not contain.
-func onlyTests() []string {
-	return []string{"cmd/payledger-bench", "cmd/doctest", "cmd/freeports", "eventstore/memory", "eventstore/storetest"}
+// forTests reports whether a folder has code that the product does not contain.
+func forTests(folder string) bool {
+	for _, other := range []string{"cmd/payledger-bench", "cmd/doctest", "cmd/freeports", "eventstore/memory"} {
+		if folder == other || strings.HasPrefix(folder, other+"/") {
+			return true
+		}
+	}
+	return slices.ContainsFunc(strings.Split(folder, "/"), func(part string) bool { return strings.HasSuffix(part, "test") })
 }
 
 // TestBudget counts the code of each promise; with -v it prints the table.
@@ -127,23 +133,9 @@ func TestBudgetBites(t *testing.T) {
 func spent(t *testing.T, tree fs.FS, rows []budget) (taken []int, of map[string]int, unowned []string) {
 	t.Helper()
 	taken, of = make([]int, len(rows)), make(map[string]int)
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || strings.HasSuffix(name, "test")):
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		for _, folder := range onlyTests() {
-			if path.Dir(name) == folder || strings.HasPrefix(name, folder+"/") {
-				return nil
-			}
-		}
-		src, err := fs.ReadFile(tree, name)
-		if err != nil {
-			return err
+	sources(t, tree, func(name string, src []byte) {
+		if forTests(path.Dir(name)) {
+			return
 		}
 		owner, longest := -1, ""
 		for i, r := range rows {
@@ -155,7 +147,7 @@ func spent(t *testing.T, tree fs.FS, rows []budget) (taken []int, of map[string]
 		}
 		if owner < 0 {
 			unowned = append(unowned, name)
-			return nil
+			return
 		}
 		n := 0
 		for line := range bytes.Lines(src) {
@@ -164,10 +156,6 @@ func spent(t *testing.T, tree fs.FS, rows []budget) (taken []int, of map[string]
 			}
 		}
 		taken[owner], of[longest] = taken[owner]+n, of[longest]+n
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return taken, of, unowned
 }

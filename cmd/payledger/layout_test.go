@@ -71,23 +71,10 @@ func TestLayoutLimitsBite(t *testing.T) {
 func oversized(t *testing.T, tree fs.FS) (found []string) {
 	t.Helper()
 	files, lines := map[string]int{}, map[string]int{}
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		src, err := fs.ReadFile(tree, name)
+	sources(t, tree, func(name string, src []byte) {
 		files[path.Dir(name)]++
 		lines[path.Dir(name)] += bytes.Count(src, []byte("\n"))
-		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for folder, n := range files {
 		filesBound, linesBound := maxFiles, maxLines
 		if large, ok := largeRooms()[folder]; ok {
@@ -99,4 +86,27 @@ func oversized(t *testing.T, tree fs.FS) (found []string) {
 		}
 	}
 	return found
+}
+
+// sources goes through the Go files of a tree, tests apart.
+func sources(t *testing.T, tree fs.FS, each func(name string, src []byte)) {
+	t.Helper()
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		src, err := fs.ReadFile(tree, name)
+		if err == nil {
+			each(name, src)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
