@@ -97,13 +97,17 @@ func (b *bench) contests(sink *target) []contest {
 			service, b.lives(lives),
 		},
 		{
-			[]figure{{name: "webhook deliveries", unit: "deliveries/s"}},
+			[]figure{
+				{name: "webhook deliveries", unit: "deliveries/s"},
+				{name: "POST of merchants with webhooks, " + connections(b.merchants()), unit: "payments/s"},
+			},
 			func(ctx context.Context, program, name string) (*target, error) {
 				return b.shops(ctx, program, name, func(merchant int) string { return fmt.Sprintf("http://%s/%d", sink.addr, merchant) })
 			},
 			func(ctx context.Context, t *target) ([]float64, error) {
-				rate, err := b.deliver(ctx, "deliveries", load{connections: b.merchants()}, t, sink, new(measured))
-				return []float64{rate}, err
+				var posted measured
+				rate, err := b.deliver(ctx, "deliveries", load{connections: b.merchants()}, t, sink, &posted)
+				return append([]float64{rate}, posted.rate...), err
 			},
 		},
 	}
