@@ -53,8 +53,9 @@ func rounds(short, inLong int) int {
 	return short
 }
 
-// inLong leaves a test out of the short form, which has others of its kind: it builds
-// programs, starts several clusters, or waits for several elections of NATS servers.
+// inLong leaves a test out of the short form: it starts several clusters or waits for
+// several elections of NATS servers, as others do, or runs compilers and linters that
+// .ci/run installs.
 func inLong(t *testing.T) {
 	t.Helper()
 	if !long() {
