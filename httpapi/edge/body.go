@@ -32,7 +32,16 @@ func (x *Exchange) readBody() error {
 	if x.Request.ContentLength > MaxBody {
 		return tooLarge()
 	}
-	body, err := readAll(x.ResponseWriter, x.Request)
+	var body []byte
+	var err error
+	if n := x.Request.ContentLength; n > 0 {
+		body = make([]byte, n)
+		if _, err = io.ReadFull(x.Request.Body, body); err == nil {
+			err = x.Request.Body.Close() // nobody needs to look for more
+		}
+	} else {
+		body, err = io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.Request.Body, MaxBody))
+	}
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
@@ -48,18 +57,6 @@ func (x *Exchange) readBody() error {
 		x.Body = []byte("{}")
 	}
 	return nil
-}
-
-// readAll reads a body of MaxBody bytes at most.
-func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength <= 0 {
-		return io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	}
-	body := make([]byte, r.ContentLength)
-	if _, err := io.ReadFull(r.Body, body); err != nil {
-		return nil, err
-	}
-	return body, r.Body.Close() // nobody needs to look for more
 }
 
 // isJSON reports whether the body is declared as plain JSON in UTF-8: one

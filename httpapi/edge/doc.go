@@ -11,7 +11,6 @@
 //	query.go     400 invalid_parameter; cursor.go: invalid_cursor
 //	problem.go   the one place where an error becomes a problem document, by
 //	             the table in problemtable.go
-//	deadline.go  the time that an answer may take
 //
 // Answers are written by reflection, which takes 1.5 of some 7 µs of a GET's
 // handler (a profile of BenchmarkHandler/GET in package httpapi).

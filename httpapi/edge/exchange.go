@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,17 +45,17 @@ type Exchange struct {
 	ID      string            // of this request, in X-Request-Id
 	Route   *Route            // nil until one matched
 	Vars    map[string]string // of the route's path
-	timed   *deadline         // nil: for as long as the client stays
-	Project projects.Project  // who asks; zero: nobody in particular
+	timed   context.Context   // nil: for as long as the client stays
+	stop    context.CancelFunc
+	Project projects.Project // who asks; zero: nobody in particular
 	Key     projects.Key
 	Trace   domain.Traceparent // what follows from the request is in it; "": none
 	Actor   string             // the operator who asks; "": none does
 	Body    []byte             // nil unless the route takes one
 
 	span   tracing.Span
-	fields [5]string // values of the answer's header
-	status int       // of the answer; 0 while there is none
-	bytes  int64     // of the answer's body
+	status int   // of the answer; 0 while there is none
+	bytes  int64 // of the answer's body
 	code   domain.Code
 	err    error
 	alarm  bool // what failed is recorded as an error
@@ -66,13 +67,16 @@ type Exchange struct {
 // alone: the rest may hold secrets.
 func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String(), Trace: traceOf(r.Header)}
+		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String()}
 		start := e.now()
-		x.fields[0] = x.ID
-		x.Header()["X-Request-Id"] = x.fields[0:1:1]
+		x.Header().Set("X-Request-Id", x.ID)
+		if lines := r.Header["Traceparent"]; len(lines) == 1 {
+			x.Trace, _ = domain.ParseTraceparent(lines[0]) // one that is malformed must be ignored
+		}
 		e.metrics.begin()
-		if e.tracer != nil {
-			x.begin()
+		if e.tracer != nil && !slices.Contains(e.untraced, r.URL.Path) {
+			x.span = e.tracer.Receive(x.Trace)
+			x.Trace = x.span.Traceparent(x.Trace) // what follows from the request is below its span
 		}
 		defer func() {
 			v := recover()
@@ -174,10 +178,10 @@ func (x *Exchange) Context() context.Context {
 
 // renew gives the answer time from now on. Contexts of before end.
 func (x *Exchange) renew(d time.Duration) {
-	if x.timed != nil {
-		x.timed.end()
+	if x.stop != nil {
+		x.stop()
 	}
-	x.timed = &deadline{Context: x.Request.Context(), at: time.Now().Add(d)}
+	x.timed, x.stop = context.WithTimeout(x.Request.Context(), d)
 }
 
 // AsWritten keeps a merchant's payload byte for byte.
@@ -197,9 +201,10 @@ func (x *Exchange) Reply(status int, v any) error {
 func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
 	h := x.Header()
 	end := x.lineEnd(contentType)
-	x.fields = [...]string{x.ID, contentType, strconv.Itoa(len(body) + len(end)), "no-store", "nosniff"} // no allocation, names in canonical form
-	h["Content-Type"], h["Content-Length"] = x.fields[1:2:2], x.fields[2:3:3]
-	h["Cache-Control"], h["X-Content-Type-Options"] = x.fields[3:4:4], x.fields[4:5:5]
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)+len(end)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 	x.WriteHeader(status)
 	_, _ = x.Write(body) // an error means that the client has gone away
 	if end != "" {

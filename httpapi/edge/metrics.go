@@ -70,23 +70,18 @@ func (m *metrics) end(x *Exchange, took time.Duration) {
 		return
 	}
 	m.inFlight.Dec()
-	o := m.of(series{x.operation(), methodLabel(x.Request.Method), x.status})
-	o.requests.Inc()
-	o.seconds.Observe(took.Seconds())
-}
-
-func (m *metrics) of(s series) observers {
+	s := series{x.operation(), methodLabel(x.Request.Method), x.status}
 	m.mu.RLock()
 	o, ok := m.known[s]
 	m.mu.RUnlock()
-	if ok {
-		return o
+	if !ok {
+		o = observers{m.requests.WithLabelValues(s.operation, s.method, strconv.Itoa(s.status)), m.seconds.WithLabelValues(s.operation)}
+		m.mu.Lock()
+		m.known[s] = o
+		m.mu.Unlock()
 	}
-	o = observers{m.requests.WithLabelValues(s.operation, s.method, strconv.Itoa(s.status)), m.seconds.WithLabelValues(s.operation)}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.known[s] = o
-	return o
+	o.requests.Inc()
+	o.seconds.Observe(took.Seconds())
 }
 
 // methodLabel keeps invented methods out of labels and logs.

@@ -38,7 +38,7 @@ func Run(x *Exchange) error {
 	}
 	if !x.Route.Endless {
 		x.renew(maxTime)
-		defer func() { x.timed.end() }()
+		defer func() { x.stop() }()
 	}
 	return x.Route.Handle(x)
 }

@@ -2,34 +2,13 @@ package edge
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
-	"payledger/domain"
 	"payledger/eventstore/tracing"
 )
-
-// traceOf is a request's traceparent; "" for none, or one that must be ignored.
-func traceOf(h http.Header) domain.Traceparent {
-	lines := h["Traceparent"]
-	if len(lines) != 1 {
-		return ""
-	}
-	trace, _ := domain.ParseTraceparent(lines[0])
-	return trace
-}
-
-// begin begins the request's span. What follows from the request is below it.
-func (x *Exchange) begin() {
-	if slices.Contains(x.edge.untraced, x.Request.URL.Path) {
-		return
-	}
-	x.span = x.edge.tracer.Receive(x.Trace)
-	x.Trace = x.span.Traceparent(x.Trace)
-}
 
 // end ends the span. cut: the answer was cut short.
 func (x *Exchange) end(cut bool) {
