@@ -355,14 +355,12 @@ func (a *admin) revokeKey(x *edge.Exchange) error {
 	return nil
 }
 
-// enter finds the project in the path, and runs the request.
+// enter finds the project in the path.
 func (a *admin) enter(x *edge.Exchange) (err error) {
 	if id, named := x.Vars["project"]; named {
-		if x.Project, err = a.project(x, id); err != nil {
-			return err
-		}
+		x.Project, err = a.project(x, id)
 	}
-	return edge.Run(x)
+	return err
 }
 
 func (a *admin) project(x *edge.Exchange, id string) (projects.Project, error) {

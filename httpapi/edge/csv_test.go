@@ -32,7 +32,7 @@ func TestEachPageOfCSVHasItsTime(t *testing.T) {
 	}
 	e.Wrap(func(x *Exchange) {
 		x.Route = &Route{Method: http.MethodGet, Handle: list}
-		if err := Run(x); err != nil {
+		if err := x.run(); err != nil {
 			t.Error(err)
 		}
 	}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))

@@ -29,8 +29,8 @@ type Route struct {
 // of a CSV export, each page.
 const maxTime = 20 * time.Second
 
-// Run reads the body of a request where its route takes one, and answers it.
-func Run(x *Exchange) error {
+// run reads the body of a request where its route takes one, and answers it.
+func (x *Exchange) run() error {
 	if x.Route.Body {
 		if err := x.readBody(); err != nil {
 			return err
@@ -52,7 +52,8 @@ func (x *Exchange) Dispatch(router *mux.Router) {
 	found.Handler.ServeHTTP(x, x.Request)
 }
 
-// NewRouter builds the router of a table. Paths match byte for byte: nothing
+// NewRouter builds the router of a table. enter admits a request to its route, before
+// its body is read. Paths match byte for byte: nothing
 // is cleaned, decoded or redirected, and what matches nothing is a problem
 // document like every other failure.
 func NewRouter(table []Route, enter func(*Exchange) error) *mux.Router {
@@ -85,7 +86,11 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, rt := range res.routes {
 		if rt.Method == r.Method || (rt.Method == http.MethodGet && r.Method == http.MethodHead) {
 			x.Route = rt
-			x.finish(res.enter(x))
+			err := res.enter(x)
+			if err == nil {
+				err = x.run()
+			}
+			x.finish(err)
 			return
 		}
 	}
@@ -132,7 +137,7 @@ func Pages(operation string, serve func(*Exchange) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*Exchange)
 		x.Request, x.Route = r, rt
-		x.finish(Run(x))
+		x.finish(x.run())
 	})
 }
 

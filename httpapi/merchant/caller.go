@@ -42,16 +42,14 @@ func (c Caller) Cause() eventstore.Cause {
 	return eventstore.Cause{Actor: cmp.Or(c.actor, c.Key.ID), Trace: c.Trace}
 }
 
-// Enter admits a request to its route before its body is read, and runs it.
+// Enter admits a request to its route.
 func (a *API) Enter(x *edge.Exchange) error {
-	if need := x.Route.Scope; need != "" {
-		c := CallerOf(x)
-		c.admitted = ""
-		if err := a.Admit(&c, need, x.Header()); err != nil {
-			return err
-		}
+	if x.Route.Scope == "" {
+		return nil
 	}
-	return edge.Run(x)
+	c := CallerOf(x)
+	c.admitted = ""
+	return a.Admit(&c, x.Route.Scope, x.Header())
 }
 
 // Limits are the limits of a project that are in force.
