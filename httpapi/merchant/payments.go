@@ -35,13 +35,19 @@ type Created[Object any] struct {
 	Replayed bool
 }
 
-// create answers a POST to a collection: 201, the first time and every time the same
+// reply answers a POST to a collection: 201, the first time and every time the same
 // request comes again with its idempotency key.
-func create[Request, Object any](
-	x *edge.Exchange, collection string, read func(body []byte) (Request, error),
-	run func(context.Context, Caller, Request, *domain.Digest) (Created[Object], error),
-) error {
-	req, err := read(x.Body)
+func (c *Created[Object]) reply(x *edge.Exchange, collection string) error {
+	x.Header().Set("Location", collection+"/"+c.ID.String())
+	if c.Replayed {
+		x.Header().Set("Idempotent-Replayed", "true")
+	}
+	return x.Reply(http.StatusCreated, &c.Object)
+}
+
+// CreatePayment answers POST /v1/payments.
+func (h Handlers) CreatePayment(x *edge.Exchange) error {
+	req, err := readPayment(x.Body)
 	if err != nil {
 		return err
 	}
@@ -49,20 +55,11 @@ func create[Request, Object any](
 	if err != nil {
 		return err
 	}
-	made, err := run(x.Context(), CallerOf(x), req, key)
+	made, err := h.api.CreatePayment(x.Context(), CallerOf(x), req, key)
 	if err != nil {
 		return err
 	}
-	x.Header().Set("Location", collection+"/"+made.ID.String())
-	if made.Replayed {
-		x.Header().Set("Idempotent-Replayed", "true")
-	}
-	return x.Reply(http.StatusCreated, &made.Object)
-}
-
-// CreatePayment answers POST /v1/payments.
-func (h Handlers) CreatePayment(x *edge.Exchange) error {
-	return create(x, PaymentsPath, readPayment, h.api.CreatePayment)
+	return made.reply(x, PaymentsPath)
 }
 
 // CreatePayment makes a payment. A key (nil: none) that was used before leads

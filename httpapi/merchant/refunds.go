@@ -15,7 +15,19 @@ import (
 
 // CreateRefund answers POST /v1/refunds.
 func (h Handlers) CreateRefund(x *edge.Exchange) error {
-	return create(x, RefundsPath, readRefund, h.api.CreateRefund)
+	req, err := readRefund(x.Body)
+	if err != nil {
+		return err
+	}
+	key, err := idempotencyKey(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	made, err := h.api.CreateRefund(x.Context(), CallerOf(x), req, key)
+	if err != nil {
+		return err
+	}
+	return made.reply(x, RefundsPath)
 }
 
 // CreateRefund asks for a payment to be returned in full. A key (nil: none)
