@@ -25,39 +25,28 @@ func idempotencyKey(h http.Header) (*domain.Digest, error) {
 	return nil, wire.Problem{Code: domain.IdempotencyKeyInvalid}
 }
 
-// ParseKey reads an idempotency key: a UUID in the form 8-4-4-4-12, in either
-// case, bare or in double quotes. It answers the digest of the UUID in lower
+// ParseKey reads an idempotency key: a UUID in the form 8-4-4-4-12, of any version
+// and variant, in either case, bare or in double quotes. It answers the digest of the UUID in lower
 // case.
 func ParseKey(key string) (*domain.Digest, error) {
 	if len(key) == 38 && key[0] == '"' && key[37] == '"' {
 		key = key[1:37]
 	}
-	if !isUUID(key) {
+	valid := len(key) == 36
+	for i := range len(key) {
+		c := key[i]
+		switch i {
+		case 8, 13, 18, 23:
+			valid = valid && c == '-'
+		default:
+			valid = valid && ('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F')
+		}
+	}
+	if !valid {
 		return nil, wire.Problem{Code: domain.IdempotencyKeyInvalid}
 	}
 	digest := domain.Digest(sha256.Sum256([]byte(strings.ToLower(key))))
 	return &digest, nil
-}
-
-// isUUID checks the form only: any version and variant will do.
-func isUUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if ('0' > c || c > '9') && ('a' > c || c > 'f') && ('A' > c || c > 'F') {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // claim is what a key is claimed with. The fingerprint is the SHA-256 of
