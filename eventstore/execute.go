@@ -51,7 +51,7 @@ const maxTries = 16
 // changed the stream first, it loads and decides again; after maxTries the error
 // is ErrBusy.
 //
-// With a claim, Execute looks up the key first, and again before it returns an
+// With a claim, Append looks up the key, and Execute does before it returns any other
 // error. If the same command succeeded before under the key, the result is the
 // earlier event, with Replayed set. A key that was claimed with another
 // fingerprint is a *ClaimedError; so is a provider's reference that was used.
@@ -95,16 +95,6 @@ func doubtful(e domain.Event, err error) bool {
 }
 
 func execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
-	if o.Claim != nil {
-		// Append would find the key too, but in a group and after its sync.
-		earlier, ok, err := l.Store.Claimed(ctx, s.Project, o.Claim.Key)
-		if err != nil {
-			return Result[S]{}, err
-		}
-		if ok && earlier.Commit != o.EventID {
-			return replay[S](l, earlier, o.Claim)
-		}
-	}
 	for range maxTries {
 		r, err := try(ctx, l, s, start, cmd, o)
 		if err == nil || ctx.Err() != nil {
