@@ -13,7 +13,6 @@ import (
 	"payledger/cmd/payledger/routesfile"
 	"payledger/httpapi/wire"
 	"payledger/notifier/connector"
-	"payledger/notifier/connector/all"
 )
 
 // routesCmd groups the commands on routes.
@@ -72,7 +71,7 @@ type checkedFile struct {
 
 // Run checks the file and prints what it says.
 func (c routesCheckCmd) Run(a *cli.App) error {
-	source := routesfile.Source{File: c.File, Sandbox: c.Sandbox, Types: all.Types()}
+	source := routesfile.Source{File: c.File, Sandbox: c.Sandbox, Types: routesfile.Types()}
 	l, err := source.Load(connector.Env{Now: time.Now, Log: zerolog.Nop()})
 	result := checkedFile{File: c.File, Problems: []routesfile.Problem{}, Warnings: append([]routesfile.Problem{}, l.Warnings...)}
 	if err != nil {

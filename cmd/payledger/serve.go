@@ -21,7 +21,6 @@ import (
 	"payledger/domain"
 	"payledger/httpapi/edge"
 	"payledger/notifier/connector"
-	"payledger/notifier/connector/all"
 	"payledger/notifier/webhook"
 )
 
@@ -173,7 +172,7 @@ func (f serveFlags) options(a *cli.App, defaults serveDefaults) (service.Options
 	if o.NATS, err = f.External(o.Log); err != nil {
 		return o, err
 	}
-	o.Routes = routesfile.Source{File: f.Routes, Sandbox: f.Sandbox, Types: all.Types(), AllowPrivate: f.WebhookAllowPrivate}
+	o.Routes = routesfile.Source{File: f.Routes, Sandbox: f.Sandbox, Types: routesfile.Types(), AllowPrivate: f.WebhookAllowPrivate}
 	// Before anything is started: the connectors are made again once there is NATS.
 	if _, err := o.Routes.Load(connector.Env{Now: time.Now, Log: o.Log}); err != nil {
 		return o, cli.Errorf(cli.ExitUsage, "--routes: %w", err)

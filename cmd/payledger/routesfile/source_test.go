@@ -12,10 +12,10 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
-	"payledger/notifier/connector/natsroute"
+	"payledger/notifier/connector/adapter"
 )
 
-func types() []connector.Type { return []connector.Type{bank(), natsroute.Type()} }
+func types() []connector.Type { return []connector.Type{bank(), adapter.NATS()} }
 
 // bank is a type of connectors for the tests. The secret that it was given can be
 // read from its connectors.

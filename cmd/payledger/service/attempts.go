@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/wire"
 	"payledger/notifier/collect"
 	"payledger/notifier/connector"
-	"payledger/notifier/connector/all"
 )
 
 // attempts are the collector as the payment page reaches it.
@@ -25,7 +25,7 @@ func (a attempts) Provider(route string) (name string, ok bool) {
 	if opened.Connector == nil {
 		return "", false
 	}
-	for _, t := range all.Types() {
+	for _, t := range routesfile.Types() {
 		if t.Name == opened.Type {
 			return t.Title, true
 		}

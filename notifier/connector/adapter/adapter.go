@@ -1,7 +1,10 @@
 // Package adapter connects a route with an adapter: a program in any language
 // that the operator runs, and that speaks to a provider. payledger asks four
-// calls of it over HTTP: begin an attempt, read it, cancel it, refund it.
-// openapi.yaml describes them; package remote reads the answers.
+// calls of it over HTTP, or over NATS (nats.go): begin an attempt, read it, cancel
+// it, refund it. openapi.yaml describes them.
+//
+// An adapter can do no more than any provider: everything that it answers is
+// validated, and what it answers of money is judged as a signal.
 //
 // Calls, answers and notifications are signed with one secret by the rules of
 // Standard Webhooks (https://www.standardwebhooks.com). All calls are POST with
@@ -35,7 +38,6 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
-	"payledger/notifier/connector/remote"
 )
 
 // OpenAPI describes what an adapter offers.
@@ -53,7 +55,7 @@ type Config struct {
 
 // Adapter is the connector of one adapter. Safe for concurrent use.
 type Adapter struct {
-	remote.Connector
+	Connector
 	c Config
 }
 
@@ -61,13 +63,13 @@ type Adapter struct {
 func New(c Config) *Adapter {
 	c.URL = strings.TrimRight(c.URL, "/")
 	a := &Adapter{c: c}
-	a.Connector = remote.Connector{Transport: a.Exchange}
+	a.Connector = Connector{Transport: a.Exchange}
 	return a
 }
 
-// Exchange is the remote.Transport: it signs a call, and answers with the body
+// Exchange is the Transport: it signs a call, and answers with the body
 // of the answer once that is verified.
-func (a *Adapter) Exchange(ctx context.Context, call remote.Call, body []byte) ([]byte, error) {
+func (a *Adapter) Exchange(ctx context.Context, call Call, body []byte) ([]byte, error) {
 	id, at := "call_"+rand.Text(), a.c.Now()
 	header, err := a.c.Keys.Sign(id, at, body)
 	if err != nil {
@@ -97,7 +99,7 @@ func (a *Adapter) Exchange(ctx context.Context, call remote.Call, body []byte) (
 	if resp.StatusCode == http.StatusOK {
 		return answer, nil
 	}
-	if _, err := remote.Decode(answer); err != nil {
+	if _, err := Decode(answer); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("the adapter answered with status %d and no error", resp.StatusCode)

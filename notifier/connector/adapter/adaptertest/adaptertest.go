@@ -19,7 +19,6 @@ import (
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/reference"
 	"payledger/notifier/connector/connectortest"
-	"payledger/notifier/connector/remote"
 )
 
 // Secret is the one that every Provider signs with.
@@ -87,7 +86,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
 		return
 	}
-	var c remote.Request
+	var c adapter.Request
 	_ = json.Unmarshal(body, &c) // the adapter says what is wrong with it
 	fault, spent := p.next(c)
 	switch {
@@ -104,7 +103,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	begun := c.Call == remote.Begin && len(p.Attempts(c.Attempt.Payment)) == 0
+	begun := c.Call == adapter.Begin && len(p.Attempts(c.Attempt.Payment)) == 0
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	done := httptest.NewRecorder()
 	p.adapter.ServeHTTP(done, r)
@@ -129,14 +128,14 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // next says how a call ends.
-func (p *Provider) next(c remote.Request) (f connectortest.Fault, spent bool) {
+func (p *Provider) next(c adapter.Request) (f connectortest.Fault, spent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := c.Attempt.Key
 	if c.Refund != nil {
 		key = c.Refund.ID.String()
 	}
-	keyed := c.Call == remote.Begin || c.Call == remote.Refund
+	keyed := c.Call == adapter.Begin || c.Call == adapter.Refund
 	if keyed && p.spent[key] {
 		return 0, true
 	}
@@ -149,7 +148,7 @@ func (p *Provider) next(c remote.Request) (f connectortest.Fault, spent bool) {
 
 // after does what the reference adapter does not: it collects another amount, and
 // notifies of refunds.
-func (p *Provider) after(c remote.Request, begun bool) {
+func (p *Provider) after(c adapter.Request, begun bool) {
 	p.mu.Lock()
 	wrong := p.wrong
 	p.mu.Unlock()
@@ -161,7 +160,7 @@ func (p *Provider) after(c remote.Request, begun bool) {
 			})
 		}
 	}
-	if c.Call == remote.Refund {
+	if c.Call == adapter.Refund {
 		p.notify(c.Attempt.Reference, true)
 	}
 }

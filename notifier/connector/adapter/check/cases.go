@@ -10,7 +10,6 @@ import (
 
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
-	"payledger/notifier/connector/remote"
 )
 
 // oneCase is a rule and the test of it.
@@ -107,12 +106,12 @@ func beginsAgain(j *judge) error {
 
 func beginsAfterLostAnswer(j *judge) error {
 	a := j.attempt()
-	body, err := remote.Encode(remote.Begin, a, nil, "")
+	body, err := adapter.Encode(adapter.Begin, a, nil, "")
 	if err != nil {
 		return err
 	}
 	for range 2 {
-		_, _ = j.send(message{path: remote.Begin, body: body, leave: true}) // its answer is lost
+		_, _ = j.send(message{path: adapter.Begin, body: body, leave: true}) // its answer is lost
 	}
 	s, err := j.begin(a, connector.Open)
 	if err != nil {
@@ -154,7 +153,7 @@ func refusesOtherAmount(j *judge) error {
 func knowsNoOther(j *judge) error {
 	a := j.attempt()
 	a.Reference = "unknown-" + a.Key
-	for name, do := range map[remote.Call]call{remote.Read: j.adapter.Read, remote.Cancel: j.adapter.Cancel} {
+	for name, do := range map[adapter.Call]call{adapter.Read: j.adapter.Read, adapter.Cancel: j.adapter.Cancel} {
 		if _, err := j.state(name, do, a); !errors.Is(err, connector.ErrNotFound) {
 			return fmt.Errorf("an unknown reference: %w; want 404 not_found", err)
 		}
@@ -172,7 +171,7 @@ func knowsNoOtherPayments(j *judge) error {
 	}
 	a := j.attempt()
 	a.Reference = other.Reference
-	for name, do := range map[remote.Call]call{remote.Read: j.adapter.Read, remote.Cancel: j.adapter.Cancel} {
+	for name, do := range map[adapter.Call]call{adapter.Read: j.adapter.Read, adapter.Cancel: j.adapter.Cancel} {
 		if _, err := j.state(name, do, a); !errors.Is(err, connector.ErrNotFound) {
 			return fmt.Errorf("a reference of another payment: %w; want 404 not_found", err)
 		}
@@ -206,11 +205,11 @@ func signsAnswers(j *judge) error {
 	unknown := a
 	unknown.Reference = "unknown"
 	for status, asked := range map[int]connector.Attempt{http.StatusOK: a, http.StatusNotFound: unknown} {
-		body, err := remote.Encode(remote.Read, asked, nil, "")
+		body, err := adapter.Encode(adapter.Read, asked, nil, "")
 		if err != nil {
 			return err
 		}
-		got, err := j.send(message{path: remote.Read, body: body})
+		got, err := j.send(message{path: adapter.Read, body: body})
 		if err != nil {
 			return err
 		}
@@ -230,7 +229,7 @@ func (j *judge) forging(status int, messages func(a connector.Attempt, body []by
 	if err != nil {
 		return err
 	}
-	body, err := remote.Encode(remote.Cancel, a, nil, "")
+	body, err := adapter.Encode(adapter.Cancel, a, nil, "")
 	if err != nil {
 		return err
 	}
@@ -244,7 +243,7 @@ func (j *judge) forging(status int, messages func(a connector.Attempt, body []by
 
 func refusesUnsigned(j *judge) error {
 	return j.forging(http.StatusUnauthorized, func(_ connector.Attempt, body []byte) map[string]message {
-		return map[string]message{"a call without signature": {path: remote.Cancel, body: body, bare: true}}
+		return map[string]message{"a call without signature": {path: adapter.Cancel, body: body, bare: true}}
 	})
 }
 
@@ -256,8 +255,8 @@ func refusesForged(j *judge) error {
 	return j.forging(http.StatusUnauthorized, func(a connector.Attempt, body []byte) map[string]message {
 		harmless := bytes.Replace(body, []byte(a.Reference), []byte("another"), 1)
 		return map[string]message{
-			"a call signed with another secret":  {path: remote.Cancel, body: body, keys: other},
-			"a call altered after it was signed": {path: remote.Cancel, body: harmless, altered: body},
+			"a call signed with another secret":  {path: adapter.Cancel, body: body, keys: other},
+			"a call altered after it was signed": {path: adapter.Cancel, body: harmless, altered: body},
 		}
 	})
 }
@@ -265,8 +264,8 @@ func refusesForged(j *judge) error {
 func refusesStale(j *judge) error {
 	return j.forging(http.StatusUnauthorized, func(_ connector.Attempt, body []byte) map[string]message {
 		return map[string]message{
-			"a call of six minutes ago":     {path: remote.Cancel, body: body, late: -6 * time.Minute},
-			"a call of six minutes to come": {path: remote.Cancel, body: body, late: 6 * time.Minute},
+			"a call of six minutes ago":     {path: adapter.Cancel, body: body, late: -6 * time.Minute},
+			"a call of six minutes to come": {path: adapter.Cancel, body: body, late: 6 * time.Minute},
 		}
 	})
 }
@@ -276,12 +275,12 @@ func refusesOtherPath(j *judge) error {
 	if err != nil {
 		return err
 	}
-	body, err := remote.Encode(remote.Read, a, nil, "")
+	body, err := adapter.Encode(adapter.Read, a, nil, "")
 	if err != nil {
 		return err
 	}
 	// An adapter may also go by the body alone, and answer the call that it is.
-	if _, err := j.send(message{path: remote.Cancel, body: body}); err != nil {
+	if _, err := j.send(message{path: adapter.Cancel, body: body}); err != nil {
 		return err
 	}
 	_, err = j.read(a, connector.Open)
@@ -291,10 +290,10 @@ func refusesOtherPath(j *judge) error {
 func refusesMalformed(j *judge) error {
 	return j.forging(0, func(connector.Attempt, []byte) map[string]message {
 		return map[string]message{
-			"an empty body":  {path: remote.Cancel},
-			"half an object": {path: remote.Cancel, body: []byte(`{"call":"cancel","attempt":{`)},
-			"a list":         {path: remote.Cancel, body: []byte(`[]`)},
-			"no attempt":     {path: remote.Cancel, body: []byte(`{"call":"cancel"}`)},
+			"an empty body":  {path: adapter.Cancel},
+			"half an object": {path: adapter.Cancel, body: []byte(`{"call":"cancel","attempt":{`)},
+			"a list":         {path: adapter.Cancel, body: []byte(`[]`)},
+			"no attempt":     {path: adapter.Cancel, body: []byte(`{"call":"cancel"}`)},
 		}
 	})
 }
@@ -304,14 +303,14 @@ func refusesLarge(j *judge) error {
 	if err != nil {
 		return err
 	}
-	body, err := remote.Encode(remote.Cancel, a, nil, "")
+	body, err := adapter.Encode(adapter.Cancel, a, nil, "")
 	if err != nil {
 		return err
 	}
 	const size = 2 << 20
 	body = append(bytes.Repeat([]byte(" "), size), body...)
 	// Hanging up is an answer too.
-	if got, err := j.send(message{path: remote.Cancel, body: body}); err == nil && got.status < http.StatusBadRequest {
+	if got, err := j.send(message{path: adapter.Cancel, body: body}); err == nil && got.status < http.StatusBadRequest {
 		return fmt.Errorf("it is answered with status %d, want 413", got.status)
 	}
 	_, err = j.read(a, connector.Open)
@@ -320,12 +319,12 @@ func refusesLarge(j *judge) error {
 
 func ignoresNewMembers(j *judge) error {
 	a := j.attempt()
-	body, err := remote.Encode(remote.Begin, a, nil, "")
+	body, err := adapter.Encode(adapter.Begin, a, nil, "")
 	if err != nil {
 		return err
 	}
 	body = bytes.Replace(body, []byte(`"attempt":{`), []byte(`"new":{"a":[1]},"attempt":{"new":null,`), 1)
-	got, err := j.send(message{path: remote.Begin, body: body})
+	got, err := j.send(message{path: adapter.Begin, body: body})
 	if err != nil {
 		return err
 	}

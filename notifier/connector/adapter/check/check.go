@@ -15,7 +15,6 @@ import (
 	"payledger/domain"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
-	"payledger/notifier/connector/remote"
 )
 
 // Config says which adapter is judged, and with what.
@@ -98,7 +97,7 @@ func (j *judge) refundOf(a connector.Attempt) connector.Refund {
 type call func(context.Context, connector.Attempt) (connector.State, error)
 
 // state makes a call and expects an attempt in one of the phases.
-func (j *judge) state(name remote.Call, do call, a connector.Attempt, want ...connector.Phase) (connector.State, error) {
+func (j *judge) state(name adapter.Call, do call, a connector.Attempt, want ...connector.Phase) (connector.State, error) {
 	ctx, cancel := context.WithTimeout(j.ctx, j.c.CallTime)
 	defer cancel()
 	s, err := do(ctx, a)
@@ -112,15 +111,15 @@ func (j *judge) state(name remote.Call, do call, a connector.Attempt, want ...co
 }
 
 func (j *judge) begin(a connector.Attempt, want ...connector.Phase) (connector.State, error) {
-	return j.state(remote.Begin, j.adapter.Begin, a, want...)
+	return j.state(adapter.Begin, j.adapter.Begin, a, want...)
 }
 
 func (j *judge) read(a connector.Attempt, want ...connector.Phase) (connector.State, error) {
-	return j.state(remote.Read, j.adapter.Read, a, want...)
+	return j.state(adapter.Read, j.adapter.Read, a, want...)
 }
 
 func (j *judge) cancel(a connector.Attempt, want ...connector.Phase) (connector.State, error) {
-	return j.state(remote.Cancel, j.adapter.Cancel, a, want...)
+	return j.state(adapter.Cancel, j.adapter.Cancel, a, want...)
 }
 
 // begun is a new attempt that waits for its customer.
@@ -137,7 +136,7 @@ func (j *judge) paid() (connector.Attempt, error) {
 	if err != nil {
 		return a, err
 	}
-	if err := j.play(a, remote.Paid); err != nil {
+	if err := j.play(a, adapter.Paid); err != nil {
 		return a, err
 	}
 	s, err := j.read(a, connector.Paid)
@@ -148,12 +147,12 @@ func (j *judge) paid() (connector.Attempt, error) {
 }
 
 // play makes the adapter's customer act.
-func (j *judge) play(a connector.Attempt, outcome remote.Outcome) error {
-	body, err := remote.Encode(remote.Test, a, nil, outcome)
+func (j *judge) play(a connector.Attempt, outcome adapter.Outcome) error {
+	body, err := adapter.Encode(adapter.Test, a, nil, outcome)
 	if err != nil {
 		return err
 	}
-	got, err := j.send(message{path: remote.Test, body: body})
+	got, err := j.send(message{path: adapter.Test, body: body})
 	switch {
 	case err != nil:
 		return fmt.Errorf("test: %w", err)

@@ -13,13 +13,12 @@ import (
 
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
-	"payledger/notifier/connector/remote"
 )
 
 // message is a call as no route sends it. The zero value of a member is what a
 // route would do.
 type message struct {
-	path    remote.Call
+	path    adapter.Call
 	body    []byte
 	keys    adapter.Keys
 	late    time.Duration // of the timestamp

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"payledger/notifier/connector"
-	"payledger/notifier/connector/remote"
+	"payledger/notifier/connector/adapter"
 )
 
 // The cases of attempts that the adapter's customer has decided on.
@@ -26,7 +26,7 @@ func readsDeclined(j *judge) error {
 	if err != nil {
 		return err
 	}
-	if err := j.play(a, remote.Declined); err != nil {
+	if err := j.play(a, adapter.Declined); err != nil {
 		return err
 	}
 	_, err = j.read(a, connector.Closed, connector.Open)
@@ -116,11 +116,11 @@ func refundsAfterLostAnswer(j *judge) error {
 		return err
 	}
 	r := j.refundOf(a)
-	body, err := remote.Encode(remote.Refund, a, &r, "")
+	body, err := adapter.Encode(adapter.Refund, a, &r, "")
 	if err != nil {
 		return err
 	}
-	_, _ = j.send(message{path: remote.Refund, body: body, leave: true}) // its answer is lost
+	_, _ = j.send(message{path: adapter.Refund, body: body, leave: true}) // its answer is lost
 	s, err := j.refunded(r)
 	if err != nil {
 		return err

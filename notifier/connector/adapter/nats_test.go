@@ -1,4 +1,4 @@
-package natsroute_test
+package adapter_test
 
 import (
 	"bytes"
@@ -13,16 +13,13 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
 
 	"payledger/notifier/bus"
 	"payledger/notifier/connector"
+	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/adaptertest"
 	"payledger/notifier/connector/connectortest"
-	"payledger/notifier/connector/natsroute"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const route = "bank"
 
@@ -57,7 +54,7 @@ type program struct {
 }
 
 func (p program) Connector() connector.Connector {
-	c, err := natsroute.Type().Open(connector.Env{NATS: p.nc}, route, []byte(`{"hand_over":true}`))
+	c, err := adapter.NATS().Open(connector.Env{NATS: p.nc}, route, []byte(`{"hand_over":true}`))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -122,21 +119,21 @@ func (l *limited) Write(b []byte) (int, error) {
 	return l.ResponseRecorder.Write(b)
 }
 
-func TestConnector(t *testing.T) {
+func TestNATSConnector(t *testing.T) {
 	t.Parallel()
 	connectortest.Run(t, func(t *testing.T) connectortest.Provider { return serve(t) })
 }
 
-func TestSettings(t *testing.T) {
+func TestNATSSettings(t *testing.T) {
 	t.Parallel()
 	for object, asked := range map[string]bool{`{}`: false, `{"hand_over":false}`: false, `{"hand_over":true}`: true} {
-		c, err := natsroute.Type().Open(connector.Env{}, route, []byte(object))
+		c, err := adapter.NATS().Open(connector.Env{}, route, []byte(object))
 		if err != nil || (c != nil) != asked {
 			t.Errorf("%s: %v, %v", object, c, err)
 		}
 	}
 	for _, object := range []string{`{"handover":true}`, `{"hand_over":1}`, `[]`} {
-		if _, err := natsroute.Type().Open(connector.Env{}, route, []byte(object)); !errors.As(err, new(*connector.SettingError)) {
+		if _, err := adapter.NATS().Open(connector.Env{}, route, []byte(object)); !errors.As(err, new(*connector.SettingError)) {
 			t.Errorf("%s: %v", object, err)
 		}
 	}

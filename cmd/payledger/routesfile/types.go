@@ -1,19 +1,17 @@
-// Package all lists the types of connectors that the routes file can name.
-package all
+package routesfile
 
 import (
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
-	"payledger/notifier/connector/natsroute"
 	"payledger/notifier/connector/stripe"
 	"payledger/notifier/connector/yookassa"
 )
 
-// Types are all there are. A new one is a folder beside this one and a row.
+// Types are those of the connectors that a routes file can name.
 func Types() []connector.Type {
 	return []connector.Type{
 		adapter.Type(),
-		natsroute.Type(),
+		adapter.NATS(),
 		stripe.Type(),
 		yookassa.Type(),
 	}

@@ -1,12 +1,4 @@
-// Package remote is a connector whose provider is spoken to by a program
-// elsewhere: it asks four calls of the program, as JSON, and takes the answers
-// for no more than claims. How a call gets there is the transport's: signed HTTP
-// in package adapter, requests on NATS in package natsroute. The forms are
-// described in adapter/openapi.yaml.
-//
-// A program can do no more than any provider: everything that it answers is
-// validated, and what it answers of money is judged as a signal.
-package remote
+package adapter
 
 import (
 	"context"
@@ -21,7 +13,8 @@ import (
 // the types of connector means what it means there.
 type Transport func(ctx context.Context, call Call, body []byte) ([]byte, error)
 
-// Connector asks a program for everything but notifications. It keeps no state.
+// Connector asks a program for everything but notifications, and takes its answers for
+// no more than claims. It keeps no state.
 type Connector struct{ Transport Transport }
 
 // Begin is connector.Connector's.

@@ -1,4 +1,4 @@
-package remote_test
+package adapter_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
-	"payledger/notifier/connector/remote"
+	"payledger/notifier/connector/adapter"
 )
 
 // FuzzAnswers: whatever a program answers, a state that is taken from it keeps
@@ -27,7 +27,7 @@ func FuzzAnswers(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		c := remote.Connector{Transport: func(context.Context, remote.Call, []byte) ([]byte, error) { return body, nil }}
+		c := adapter.Connector{Transport: func(context.Context, adapter.Call, []byte) ([]byte, error) { return body, nil }}
 		a := connector.Attempt{Reference: "ref", Amount: 1500, Currency: "RUB"}
 		if s, err := c.Begin(t.Context(), connector.Attempt{Amount: 1500, Currency: "RUB"}); err == nil {
 			state(t, s)
