@@ -555,8 +555,8 @@ func rooms() []room {
 		{
 			folder:  "httpapi/account",
 			why:     "the merchant's pages: what they show and change goes through the merchants' operations, so it can do what its key may do and gets at nothing else",
-			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/account/chart", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
-			modules: []string{jsonModule},
+			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			modules: []string{jsonModule, "github.com/wcharczuk/go-chart/v2"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -565,12 +565,6 @@ func rooms() []room {
 			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, zerolog, "github.com/gorilla/securecookie"},
 			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "httpapi/account/chart",
-			why:     "pictures of numbers; which numbers is the pages' matter",
-			ours:    []string{"domain", "httpapi/ui"},
-			modules: []string{"github.com/wcharczuk/go-chart/v2"},
 		},
 		{
 			folder: "cmd/doctest",

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"payledger/domain"
-	"payledger/httpapi/account/chart"
 	"payledger/httpapi/calendar"
 	"payledger/httpapi/wire"
 )
@@ -174,20 +173,20 @@ func (v *visit) drawCharts(c *currencyOverview) error {
 		return nil
 	}
 	words := v.pageData("")
-	bars := chart.Bars{
+	chart := dailyChart{
 		Currency: c.Currency, Title: v.Locale.T("overview.per_day"),
 		About: v.Locale.T("overview.chart", "Paid", words.Sum(c.Paid.Sum, c.Currency), "Refunded", words.Sum(c.Refunded.Sum, c.Currency)),
 	}
 	for _, d := range c.Days {
-		bars.Days = append(bars.Days, v.startOf(d))
-		bars.Paid = append(bars.Paid, amountOf(d.Paid.Sum))
-		bars.Back = append(bars.Back, amountOf(d.Refunded.Sum))
+		chart.Days = append(chart.Days, v.startOf(d))
+		chart.Paid = append(chart.Paid, amountOf(d.Paid.Sum))
+		chart.Back = append(chart.Back, amountOf(d.Refunded.Sum))
 	}
 	var err error
-	if c.Wide, err = bars.SVG(v.Locale, wideChart, wideHeight, wideLabels, "wide"); err != nil {
+	if c.Wide, err = chart.svg(v.Locale, wideChart, wideHeight, wideLabels, "wide"); err != nil {
 		return err
 	}
-	c.Narrow, err = bars.SVG(v.Locale, narrowChart, narrowHeight, narrowLabels, "narrow")
+	c.Narrow, err = chart.svg(v.Locale, narrowChart, narrowHeight, narrowLabels, "narrow")
 	return err
 }
 

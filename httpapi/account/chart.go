@@ -1,5 +1,4 @@
-// Package chart draws the account's charts as SVG.
-package chart
+package account
 
 import (
 	"bytes"
@@ -14,19 +13,19 @@ import (
 	"payledger/httpapi/ui"
 )
 
-// Bars is a chart of two bars for each day. Everything in it bears the
+// dailyChart is a chart of two bars for each day, drawn as SVG. Everything in it bears the
 // name of a class and no colours, which are the stylesheet's: so it follows
 // the reader's scheme, and the policy of the pages forbids styles within them.
-type Bars struct {
+type dailyChart struct {
 	Title, About string // for those who do not see it
 	Days         []domain.Instant
 	Paid, Back   []domain.Amount // of each day
 	Currency     domain.Currency
 }
 
-// SVG draws the chart for a width. Its text keeps its size only where it is
+// svg draws the chart for a width. Its text keeps its size only where it is
 // shown as wide, so there is one for small screens and one for large.
-func (c Bars) SVG(l *ui.Locale, width, height, labels int, id string) (template.HTML, error) {
+func (c dailyChart) svg(l *ui.Locale, width, height, labels int, id string) (template.HTML, error) {
 	class := func(name string) charts.Style { return charts.Style{ClassName: name} }
 	var largest domain.Amount
 	for i := range c.Days {
