@@ -7,7 +7,6 @@ import (
 	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
-	"payledger/httpapi/notifications"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -32,7 +31,7 @@ type Config struct {
 	Attempts checkout.Attempts
 
 	// Connectors judge the notifications of providers. nil: no row for them.
-	Connectors notifications.Connectors
+	Connectors Connectors
 }
 
 // checked fills in the defaults and refuses what cannot work.

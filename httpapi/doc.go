@@ -1,5 +1,6 @@
 // Package httpapi puts the rooms of the public handler together: New, and in
-// routes.go the one table of routes.
+// routes.go the one table of routes; notifications.go takes what providers send
+// to /connectors/{route}.
 //
 //	edge      a request in, an answer out
 //	wire      the JSON shapes
@@ -7,7 +8,6 @@
 //	docs      the documentation and the pages of error codes
 //	checkout  the customer's payment page
 //	account   the merchant's account
-//	notifications  what providers send to /connectors/{route}
 //	admin     the operator's socket, a handler of its own
 //	conns     the bounds on connections; ui what the pages share
 //

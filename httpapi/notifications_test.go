@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/httpapi/notifications"
 )
 
 // judge is the connector of the routes "cards" and "wallets". It accepts notifications signed with
@@ -78,7 +77,7 @@ func TestNotificationsAreJudged(t *testing.T) {
 	t.Parallel()
 	j := new(judge)
 	s := start(t, func(c *settings) { c.Connectors = j })
-	body := strings.Repeat("x", notifications.MaxBody)
+	body := strings.Repeat("x", maxNotification)
 	for _, c := range []struct {
 		name, path, body, signed, media string
 		refuse                          error
@@ -155,7 +154,7 @@ func TestLongNotificationsAreNotRead(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	s.public.ServeHTTP(w, notice("192.0.2.1:1", io.MultiReader(strings.NewReader("x"), bytes.NewReader(make([]byte, notifications.MaxBody))), "X-Signed", "ours"))
+	s.public.ServeHTTP(w, notice("192.0.2.1:1", io.MultiReader(strings.NewReader("x"), bytes.NewReader(make([]byte, maxNotification))), "X-Signed", "ours"))
 	if w.Code != 413 || j.judged() != 0 {
 		t.Errorf("%d, %d were judged", w.Code, j.judged())
 	}

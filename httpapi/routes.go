@@ -9,7 +9,6 @@ import (
 	"payledger/httpapi/docs"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
-	"payledger/httpapi/notifications"
 	"payledger/httpapi/webhooks"
 
 	"github.com/gorilla/mux"
@@ -23,8 +22,6 @@ type api struct {
 	pages  *docs.Pages
 	m      *merchant.API
 	hooks  *webhooks.API
-
-	notified *notifications.Handlers // nil: providers' notifications are not taken
 }
 
 // routes is the table of routes of the public handler. The router tries one
@@ -57,8 +54,8 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: "/readyz", Operation: "readyz", Handle: a.readyz},
 	}...)
 	table = append(table, a.logRoutes()...)
-	if a.notified != nil {
-		table = append(table, a.notified.Routes()...)
+	if a.cfg.Connectors != nil {
+		table = append(table, edge.Route{Method: "POST", Path: "/connectors/{route}", Operation: "notify", Handle: newNotified(a.cfg).notify})
 	}
 	if a.cfg.Sandbox != nil {
 		table = append(
@@ -96,11 +93,6 @@ func newAPI(cfg Config) (*api, error) {
 		return nil, err
 	}
 	a := &api{Server: e, cfg: cfg, m: m, hooks: webhooks.New(cfg.Config, m)}
-	if cfg.Connectors != nil {
-		a.notified = notifications.New(notifications.Config{
-			Connectors: cfg.Connectors, Now: cfg.Now, Limited: cfg.Limits.RateCustomers > 0, Nodes: cfg.Nodes, Log: cfg.Log,
-		})
-	}
 	if a.pages, err = docs.New(cfg.docs()); err != nil {
 		return nil, err
 	}

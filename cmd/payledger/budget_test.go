@@ -40,7 +40,7 @@ func budgets() []budget {
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/carve", "eventstore/bolt/beside",
 		}},
 		{"money comes in at providers", 6650, []string{
-			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notifications", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
+			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
 			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/notifications", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
 			"projections/views/attempts",

@@ -458,7 +458,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi",
 			why:     "the one table of routes: it knows each room's door; what the rooms need of NATS is an interface they declare",
-			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/notifications", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -502,13 +502,6 @@ func rooms() []room {
 			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/wire"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "httpapi/notifications",
-			why:     "anybody may send a provider's notification, so it gets at nothing but who judges it, which is an interface",
-			ours:    []string{"domain", "httpapi/conns", "httpapi/edge", "httpapi/wire"},
-			modules: []string{zerolog},
-			keepOut: []string{"encoding/json", "os"},
 		},
 		{
 			folder: "httpapi/admin",

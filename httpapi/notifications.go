@@ -1,12 +1,4 @@
-// Package notifications takes the notifications that providers send about their
-// attempts: POST /connectors/{route}, outside /v1 and without an API key.
-//
-// A request may come from anybody, so it costs little: the route must have a
-// connector, a body has MaxBody bytes and bodyTime, each route takes only so many at
-// a time, and each address has its share of them and its rate. What a notification
-// says is judged by the connector's rule alone. The answer is 2xx once what it led to
-// is on disk; after any other answer the provider sends it again.
-package notifications
+package httpapi
 
 import (
 	"context"
@@ -24,8 +16,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// MaxBody is the longest body, in bytes.
-const MaxBody = 256 << 10
+// maxNotification is the longest body of a notification, in bytes.
+const maxNotification = 256 << 10
 
 // bodyTime is how long a body may take to arrive.
 const bodyTime = 10 * time.Second
@@ -56,60 +48,53 @@ type Connectors interface {
 	Notify(ctx context.Context, route string, header http.Header, body []byte) error
 }
 
-// Config is what notifications are taken with.
-type Config struct {
-	Connectors Connectors
-	Now        func() time.Time
-	Limited    bool       // addresses have a rate
-	Nodes      func() int // how many servers share it; nil: this one is alone
-	Log        zerolog.Logger
+// notified takes the notifications that providers send about their attempts: POST
+// /connectors/{route}, outside /v1 and without an API key.
+//
+// A request may come from anybody, so it costs little: the route must have a
+// connector, a body has maxNotification bytes and bodyTime, each route takes only so
+// many at a time, and each address has its share of them and its rate. What a
+// notification says is judged by the connector's rule alone. The answer is 2xx once what
+// it led to is on disk; after any other answer the provider sends it again.
+type notified struct {
+	connectors Connectors
+	now        func() time.Time
+	limit      *edge.Limiter
+	rate       edge.Rate // of an address
+	forged     zerolog.Logger
+	places     places
 }
 
-// Handlers take notifications.
-type Handlers struct {
-	config Config
-	limit  *edge.Limiter
-	rate   edge.Rate
-	forged zerolog.Logger
-	places places
-}
-
-// New makes the handlers.
-func New(c Config) *Handlers {
-	h := &Handlers{
-		config: c, places: places{taken: make(map[string][]*place)}, limit: edge.NewLimiter("notifications", c.Nodes),
+func newNotified(c Config) *notified {
+	h := &notified{
+		connectors: c.Connectors, now: c.Now, places: places{taken: make(map[string][]*place)}, limit: edge.NewLimiter("notifications", c.Nodes),
 		forged: c.Log.Sample(&zerolog.BurstSampler{Burst: maxForged, Period: time.Minute}),
 	}
-	if c.Limited {
+	if c.Limits.RateCustomers > 0 {
 		h.rate = edge.Rate{PerSecond: perSecond, Burst: burst}
 	}
 	return h
 }
 
-// Routes are the rows of the table of routes.
-func (h *Handlers) Routes() []edge.Route {
-	return []edge.Route{{Method: http.MethodPost, Path: "/connectors/{route}", Operation: "notify", Handle: h.notify}}
-}
-
 // notify answers POST /connectors/{route}.
-func (h *Handlers) notify(x *edge.Exchange) error {
+func (h *notified) notify(x *edge.Exchange) error {
 	route := x.Vars["route"]
-	if !domain.ValidRoute(route) || !h.config.Connectors.Takes(route) {
+	if !domain.ValidRoute(route) || !h.connectors.Takes(route) {
 		return closing(&domain.Refusal{Code: domain.RouteNotFound})
 	}
 	address := publicAddress(x.Request)
 	if address != "" {
-		if err := h.limit.Allow(address, h.rate, h.config.Now(), x.Header()); err != nil {
+		if err := h.limit.Allow(address, h.rate, h.now(), x.Header()); err != nil {
 			return closing(err)
 		}
 	}
-	if x.Request.ContentLength > MaxBody {
+	if x.Request.ContentLength > maxNotification {
 		return closing(tooLarge())
 	}
 	// The body's time is kept on the connection, which ends then.
 	control := http.NewResponseController(x.ResponseWriter)
 	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return closing(cutShort())
+		return closing(bodyCutShort())
 	}
 	p := &place{route: route, address: address, cut: func() { _ = control.SetReadDeadline(time.Now()) }}
 	if !h.places.take(p) {
@@ -123,7 +108,7 @@ func (h *Handlers) notify(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	err = h.config.Connectors.Notify(x.Context(), route, x.Request.Header, body)
+	err = h.connectors.Notify(x.Context(), route, x.Request.Header, body)
 	var refusal *domain.Refusal
 	switch {
 	case err == nil:
@@ -140,13 +125,13 @@ func (h *Handlers) notify(x *edge.Exchange) error {
 }
 
 func read(x *edge.Exchange) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.Request.Body, MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.Request.Body, maxNotification))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
 		return nil, closing(tooLarge())
 	case err != nil:
-		return nil, closing(cutShort())
+		return nil, closing(bodyCutShort())
 	}
 	return body, nil
 }
@@ -159,7 +144,7 @@ func tooMany() wire.Problem {
 	return edge.Unavailable("1", "Too many notifications are being read and judged just now.")
 }
 
-func cutShort() wire.Problem {
+func bodyCutShort() wire.Problem {
 	return wire.Problem{Code: domain.NotificationMalformed, Detail: "The body did not arrive as a whole, or not in time."}
 }
 
