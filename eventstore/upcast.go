@@ -54,6 +54,10 @@ func upcasters() []Upcaster {
 		// Version 2 adds the time, which may be absent.
 		{Type: installation.TypeRoutePaused, From: 1, Lift: unchanged},
 		{Type: installation.TypeRouteResumed, From: 1, Lift: unchanged},
+		// Version 2 says all of the consumer. One of version 1 stays without a password.
+		{Type: installation.TypeNATSConsumerCreated, From: 1, Lift: unchanged},
+		{Type: installation.TypeNATSConsumerReset, From: 1, Lift: unchanged},
+		{Type: installation.TypeNATSConsumerRemoved, From: 1, Lift: unchanged},
 		// Version 2 adds the provider's reason, which may be absent.
 		{Type: domain.TypeRefundFailed, From: 1, Lift: unchanged},
 		{Type: domain.TypeRefundSucceeded, From: 1, Lift: unchanged},

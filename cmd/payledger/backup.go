@@ -34,8 +34,8 @@ every record, every index and every event. FILE appears only when all of that is
 A log alone is not enough: without master.key payment links cannot be read and the secrets
 of webhook endpoints are lost, and without log.key the log's checkpoints cannot be signed by
 the same key. Keep copies of both. --with-keys copies them, and two files that are in no log:
-nats-credentials.json (passwords of --nats-listen) and nats-consumers.json (consumers and
-their positions). Everything else in the data directory is rebuilt from the log, except the
+nats-credentials.json (passwords of --nats-listen) and nats-consumers.json (how far NATS
+consumers got). Everything else in the data directory is rebuilt from the log, except the
 record of webhook deliveries: see "payledger restore --help".
 
 To go back: "payledger restore FILE --data DIR".`

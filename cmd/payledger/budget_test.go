@@ -26,7 +26,7 @@ type budget struct {
 
 func budgets() []budget {
 	return []budget{
-		{"payments, refunds and projects, what is said about them and why", 3800, []string{"domain", "eventstore/form", "eventstore/latefunds"}},
+		{"payments, refunds and projects, what is said about them and why", 3900, []string{"domain", "eventstore/form", "eventstore/latefunds"}},
 		{"events are on disk before the answer", 5050, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3100, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},

@@ -267,7 +267,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/bus/embedded",
 			why:     "the NATS server of this process and its directory; what is sent over it is the bus's",
-			ours:    []string{"notifier/bus", "notifier/bus/admission", "notifier/health"},
+			ours:    []string{"domain/installation", "notifier/bus", "notifier/bus/admission", "notifier/health"},
 			modules: []string{"github.com/nats-io/nats-server/v2", prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
 		},

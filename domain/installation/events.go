@@ -28,17 +28,23 @@ const (
 //
 //   - route.paused and route.resumed, version 2: nothing is recorded that changes
 //     nothing, and a pause has its time.
+//   - nats_consumer.created, reset and removed, version 2: consumers are what these events
+//     say. Before they were in a file, and the events only told of it.
 func Events() []domain.EventType {
 	at := domain.Instant(1795169730123)
+	start := domain.ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
 	return []domain.EventType{
 		domain.NewEventType(1, RoutesLoaded{SHA256: domain.Digest{7, 8, 9}, Rules: 3, Connectors: 2, On: RoutesOnCommand}),
 		domain.NewEventType(2, RoutePaused{Route: "cards", Reason: "maintenance", Since: at}),
 		domain.NewEventType(2, RouteResumed{Route: "cards"}),
 		domain.NewEventType(1, LogRestored{RestoredAt: at, File: "monday.db", Position: 88417, Forced: true}),
 		domain.NewEventType(1, LogKeyRenewed{VerifierKey: "payledger/01M7W78FJBM8T4R7B5N0C1D2E3+2a799289+AbLZXrIgO2YlD1Yniy9Kabw2fWPTN8EqxZgRRLZL4vQX"}),
-		domain.NewEventType(1, NATSConsumerCreated{Name: "books", ProjectID: "prj_01M7W78FJBM8T4R7B5N0C1D2E3"}),
-		domain.NewEventType(1, NATSConsumerReset{Name: "books", Position: 88417}),
-		domain.NewEventType(1, NATSConsumerRemoved{Name: "books"}),
+		domain.NewEventType(2, NATSConsumerCreated{
+			Name: "books", ProjectID: "prj_01M7W78FJBM8T4R7B5N0C1D2E3", Start: start, Position: 88417,
+			Password: "$2a$04$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy",
+		}),
+		domain.NewEventType(2, NATSConsumerReset{Name: "books", Position: 88417, Start: start}),
+		domain.NewEventType(2, NATSConsumerRemoved{Name: "books"}),
 		domain.NewEventType(1, ParkedSignalRetried{ID: 7}),
 		domain.NewEventType(1, ParkedSignalDiscarded{ID: 7}),
 		domain.NewEventType(1, ParkedSignalsDiscarded{Through: 7}),
@@ -130,25 +136,48 @@ func (LogKeyRenewed) Type() string { return TypeLogKeyRenewed }
 
 func (LogKeyRenewed) act() {}
 
-// NATSConsumerCreated: an operator gave a reader of events credentials of its own.
+// NATSConsumerCreated: an operator gave a reader of events credentials of its own. In
+// version 1 it has neither password nor start, and there is a consumer only if a later
+// event says so.
 type NATSConsumerCreated struct {
-	Name      string `json:"name"`
-	ProjectID string `json:"project_id"` // whose payments it reads; "": those of all
+	Name      string    `json:"name"`
+	ProjectID string    `json:"project_id"`      // whose payments it reads; "": those of all
+	Password  string    `json:"password_bcrypt"` // of a random one of 256 bits
+	Start     domain.ID `json:"start"`           // the order's id
+	Position  uint64    `json:"position"`        // behind which it begins
 }
 
 func (NATSConsumerCreated) Type() string { return TypeNATSConsumerCreated }
 
-func (NATSConsumerCreated) act() {}
+func (e NATSConsumerCreated) evolve(i Installation) Installation {
+	at, exists := i.consumerAt(e.Name)
+	if exists || e.Password == "" {
+		return i
+	}
+	i.Consumers = slices.Insert(slices.Clone(i.Consumers), at, Consumer{e.Name, e.ProjectID, e.Password, e.Start, e.Position})
+	return i
+}
+
+func (e NATSConsumerCreated) origin(domain.Instant) Command { return CreateNATSConsumer(e) }
 
 // NATSConsumerReset: an operator let a consumer go on behind another position.
 type NATSConsumerReset struct {
-	Name     string `json:"name"`
-	Position uint64 `json:"position"`
+	Name     string    `json:"name"`
+	Position uint64    `json:"position"`
+	Start    domain.ID `json:"start"` // the order's id
 }
 
 func (NATSConsumerReset) Type() string { return TypeNATSConsumerReset }
 
-func (NATSConsumerReset) act() {}
+func (e NATSConsumerReset) evolve(i Installation) Installation {
+	if at, ok := i.consumerAt(e.Name); ok {
+		i.Consumers = slices.Clone(i.Consumers)
+		i.Consumers[at].Start, i.Consumers[at].From = e.Start, e.Position
+	}
+	return i
+}
+
+func (e NATSConsumerReset) origin(domain.Instant) Command { return ResetNATSConsumer(e) }
 
 // NATSConsumerRemoved: an operator took a consumer's credentials away.
 type NATSConsumerRemoved struct {
@@ -157,7 +186,14 @@ type NATSConsumerRemoved struct {
 
 func (NATSConsumerRemoved) Type() string { return TypeNATSConsumerRemoved }
 
-func (NATSConsumerRemoved) act() {}
+func (e NATSConsumerRemoved) evolve(i Installation) Installation {
+	if at, ok := i.consumerAt(e.Name); ok {
+		i.Consumers = slices.Delete(slices.Clone(i.Consumers), at, at+1)
+	}
+	return i
+}
+
+func (e NATSConsumerRemoved) origin(domain.Instant) Command { return RemoveNATSConsumer(e) }
 
 // ParkedSignalRetried: an operator had a provider's signal judged again that could not
 // be judged. What came of it are events of their own.

@@ -18,6 +18,7 @@ type Installation struct {
 	Routes     domain.Digest  // of the routes file in use; zero: none
 	Paused     []Pause        // by route
 	RestoredAt domain.Instant // when the log was restored last
+	Consumers  []Consumer     // by name
 }
 
 // Pause is a route that an operator has paused: no payment is given to it, and no
@@ -98,7 +99,7 @@ func (i Installation) Redecide(e domain.Event, r domain.Recorded) error {
 		return errors.New("it is no event of the installation")
 	}
 	switch e.(type) {
-	case RoutePaused, RouteResumed:
+	case RoutePaused, RouteResumed, NATSConsumerCreated, NATSConsumerReset, NATSConsumerRemoved:
 		if r.Version == 1 {
 			return nil // it was recorded also where it changed nothing
 		}

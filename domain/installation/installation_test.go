@@ -1,6 +1,8 @@
 package installation_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -70,9 +72,6 @@ func TestActsBesideTheLog(t *testing.T) {
 	t.Parallel()
 	var state installation.Installation
 	for _, e := range []installation.Act{
-		installation.NATSConsumerCreated{Name: "books"},
-		installation.NATSConsumerReset{Name: "books", Position: 7},
-		installation.NATSConsumerRemoved{Name: "books"},
 		installation.ParkedSignalRetried{ID: 7},
 		installation.ParkedSignalDiscarded{ID: 7},
 		installation.ParkedSignalsDiscarded{Through: 7},
@@ -88,6 +87,76 @@ func TestActsBesideTheLog(t *testing.T) {
 			}
 			state = state.Evolve(e)
 		}
+	}
+}
+
+// Consumers are what the events say, and each event is what its command leads to.
+func TestConsumers(t *testing.T) {
+	t.Parallel()
+	var state installation.Installation
+	refused := func(c installation.Command, code domain.Code) {
+		t.Helper()
+		_, err := state.Decide(c)
+		if r, ok := errors.AsType[*domain.Refusal](err); !ok || r.Code != code {
+			t.Errorf("%+v: %v, want %s", c, err, code)
+		}
+	}
+	done := func(c installation.Command) {
+		t.Helper()
+		e, err := state.Decide(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := state.Redecide(e, domain.Recorded{Version: 2}); err != nil {
+			t.Error(err)
+		}
+		state = state.Evolve(e)
+	}
+	create := func(name string) installation.CreateNATSConsumer {
+		return installation.CreateNATSConsumer{Name: name, ProjectID: "prj_1", Password: "hash", Start: domain.ID{1}, Position: 3}
+	}
+	refused(installation.ResetNATSConsumer{Name: "books"}, domain.NATSConsumerNotFound)
+	refused(installation.RemoveNATSConsumer{Name: "books"}, domain.NATSConsumerNotFound)
+	done(create("mail"))
+	done(create("books"))
+	refused(create("books"), domain.NATSConsumerExists)
+	before := state
+	done(installation.ResetNATSConsumer{Name: "books", Position: 7, Start: domain.ID{2}})
+	want := []installation.Consumer{{"books", "prj_1", "hash", domain.ID{2}, 7}, {"mail", "prj_1", "hash", domain.ID{1}, 3}}
+	if !slices.Equal(state.Consumers, want) {
+		t.Errorf("%+v", state.Consumers)
+	}
+	if before.Consumers[0].From != 3 {
+		t.Error("an earlier state has changed")
+	}
+	done(installation.RemoveNATSConsumer{Name: "mail"})
+	for i := range installation.MaxConsumers - 1 {
+		done(create(fmt.Sprint("c", i)))
+	}
+	refused(create("more"), domain.NATSConsumerLimit)
+	if err := (installation.Installation{}).Redecide(installation.NATSConsumerRemoved{Name: "books"}, domain.Recorded{Version: 2}); err == nil {
+		t.Error("a consumer that is not there was removed")
+	}
+}
+
+// Version 1 told of consumers that were kept in a file.
+func TestConsumersOfVersion1(t *testing.T) {
+	t.Parallel()
+	var state installation.Installation
+	for _, e := range []domain.Event{
+		installation.NATSConsumerCreated{Name: "books"},
+		installation.NATSConsumerReset{Name: "books", Position: 7},
+		installation.NATSConsumerRemoved{Name: "books"},
+		installation.NATSConsumerCreated{Name: "books"},
+		installation.NATSConsumerCreated{Name: "books"},
+	} {
+		if err := state.Redecide(e, domain.Recorded{Version: 1}); err != nil {
+			t.Error(err)
+		}
+		state = state.Evolve(e)
+	}
+	if len(state.Consumers) > 0 {
+		t.Errorf("%+v", state.Consumers)
 	}
 }
 

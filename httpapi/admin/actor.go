@@ -37,9 +37,12 @@ func userOf(remote string) string {
 	return remote
 }
 
-// recorded records acts of the request that the log does not hold otherwise.
-func (a *admin) recorded(x *edge.Exchange) func(installation.Act) error {
-	return func(act installation.Act) error { return a.cfg.Record(x.Context(), causeOf(x), act) }
+// recorded decides commands of the request on the installation.
+func (a *admin) recorded(x *edge.Exchange) func(installation.Command) error {
+	return func(c installation.Command) error {
+		_, err := a.cfg.Record(x.Context(), causeOf(x), c)
+		return err
+	}
 }
 
 // causeOf is the cause of the events that a request has recorded.

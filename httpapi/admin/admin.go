@@ -40,8 +40,9 @@ type Config struct {
 	// for them.
 	Parked Parked
 
-	// Record records an act on what Parked and Consumers hold; needed with them.
-	Record func(ctx context.Context, why eventstore.Cause, act installation.Act) error
+	// Record decides a command, for Parked and Consumers, and records what it leads to;
+	// needed with them.
+	Record func(ctx context.Context, why eventstore.Cause, c installation.Command) (recorded bool, err error)
 
 	// Status says how the server is. nil: no row for it.
 	Status func() wire.Status

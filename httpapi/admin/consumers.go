@@ -17,12 +17,12 @@ import (
 
 // Consumers are those who read events from the embedded NATS server with
 // credentials of their own. Names are checked before, projects exist, positions are
-// in the log. Refusals are *domain.Refusal. Acts are recorded before they are done.
+// in the log. Refusals are *domain.Refusal, also those of record.
 type Consumers interface {
-	Create(ctx context.Context, name, project string, record func(installation.Act) error) (installation.NewNATSConsumer, error)
+	Create(ctx context.Context, name, project string, record func(installation.Command) error) (installation.NewNATSConsumer, error)
 	List(ctx context.Context) []installation.NATSConsumer
-	Reset(ctx context.Context, name string, to eventstore.Position, record func(installation.Act) error) error
-	Remove(ctx context.Context, name string, record func(installation.Act) error) error
+	Reset(ctx context.Context, name string, to eventstore.Position, record func(installation.Command) error) error
+	Remove(ctx context.Context, name string, record func(installation.Command) error) error
 }
 
 func (a *admin) consumerRoutes() []edge.Route {

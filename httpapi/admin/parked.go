@@ -93,7 +93,7 @@ func (a *admin) onParked(x *edge.Exchange, act func(id uint64) installation.Act,
 	there, err := a.cfg.Parked.List(x.Context(), max(id, 1)-1, "", 1)
 	found := err == nil && len(there.Data) > 0 && there.Data[0].ID == id
 	if found {
-		if err = a.recorded(x)(act(id)); err == nil {
+		if err = a.recorded(x)(installation.RecordAct{Act: act(id)}); err == nil {
 			found, err = do(id)
 		}
 	}
@@ -118,7 +118,7 @@ func (a *admin) discardParkedThrough(x *edge.Exchange) error {
 	var n uint64
 	there, err := a.cfg.Parked.List(x.Context(), 0, "", 1)
 	if err == nil && len(there.Data) > 0 && there.Data[0].ID <= through {
-		if err = a.recorded(x)(installation.ParkedSignalsDiscarded{Through: through}); err == nil {
+		if err = a.recorded(x)(installation.RecordAct{Act: installation.ParkedSignalsDiscarded{Through: through}}); err == nil {
 			n, err = a.cfg.Parked.DiscardThrough(x.Context(), through)
 		}
 	}

@@ -36,10 +36,6 @@ func (c Consumers) List() []Consumer {
 	return c.All()
 }
 
-// MaxConsumers bounds Consumers.All, so that their connections and the work that
-// JetStream has with them stay bounded.
-const MaxConsumers = 32
-
 // ReservedNames may not be those of a Consumer: they are users, inboxes or
 // consumers already.
 func ReservedNames() []string {

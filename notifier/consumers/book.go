@@ -1,17 +1,16 @@
 // Package consumers keeps those who read EVENTS of the embedded NATS server with
-// credentials and a position of their own: who they are, whose payments they read,
-// and how far they got.
+// credentials and a position of their own.
 //
-// That is a file of the data directory. The users and the durable consumers in
-// JetStream are made of it, so that a wiped JetStream costs no event: a consumer
+// Who they are and whose payments they read is in the log (package installation); how far
+// they got is in a file of the data directory. The users and the durable consumers in
+// JetStream are made of both, so that a wiped JetStream costs no event: a consumer
 // begins behind the position in the file, which is taken from JetStream's
 // acknowledgements every few seconds and never ahead of them. What was
-// acknowledged since comes again.
+// acknowledged since comes again, and everything does without the file.
 package consumers
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,6 +37,7 @@ type Config struct {
 	LogID domain.ID
 	Last  eventstore.Position // of the log when it was opened
 	IDs   *domain.IDs
+	Known func() []installation.Consumer // as the log has them now
 }
 
 // Live is what a server that runs on the directory does about changes.
@@ -50,14 +50,15 @@ type Live struct {
 
 // Book is the consumers of a data directory. Safe for concurrent use.
 type Book struct {
-	config Config
-	live   *Live
-	change sync.Mutex // one change at a time; taken before mu
+	config  Config
+	live    *Live
+	earlier []consumer // of an earlier version's file, which are not in the log yet
+	saving  sync.Mutex // one Save at a time; taken before mu
 
 	mu      sync.Mutex
-	all     []bus.Consumer // sorted by name
+	places  map[string]consumer // how far consumers got, by name
 	waiting map[string]uint64
-	unsaved bool // positions that are not in the file yet
+	unsaved bool // places that are not in the file yet
 }
 
 // file is the content of the file.
@@ -66,21 +67,23 @@ type file struct {
 	Consumers []consumer `json:"consumers"`
 }
 
+// consumer is how far one of an order got.
 type consumer struct {
 	Name     string              `json:"name"`
-	Project  string              `json:"project_id,omitzero"`
-	Password string              `json:"password_bcrypt"`
-	Start    string              `json:"start"`
+	Start    domain.ID           `json:"start"`
 	Position eventstore.Position `json:"position"`
+
+	// Earlier versions had all of a consumer here.
+	Project  string `json:"project_id,omitzero"`
+	Password string `json:"password_bcrypt,omitzero"`
 }
 
 const saveEvery = 5 * time.Second
 
-// Open reads the file; without one there are no consumers. Positions of another
-// log count as none, those beyond the log as its end: after a restore the log goes
-// on with other events there.
+// Open reads the file. Positions of another log count as none, those beyond the log as
+// its end: after a restore the log goes on with other events there.
 func Open(c Config) (*Book, error) {
-	b := &Book{config: c, waiting: make(map[string]uint64)}
+	b := &Book{config: c, places: make(map[string]consumer), waiting: make(map[string]uint64)}
 	content, err := os.ReadFile(c.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, nil
@@ -90,51 +93,96 @@ func Open(c Config) (*Book, error) {
 		err = json.Unmarshal(content, &f, json.RejectUnknownMembers(true))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w; take it from a backup, or delete it and create the consumers again", c.File, err)
+		return nil, fmt.Errorf("%s cannot be read: %w; take it from a backup, or delete it, and all consumers begin again", c.File, err)
 	}
 	for _, one := range f.Consumers {
-		if !installation.ValidConsumerName(one.Name) || slices.Contains(bus.ReservedNames(), one.Name) || one.Start == "" ||
-			strings.ContainsAny(one.Project, ".*> \"\\") {
-			return nil, fmt.Errorf("%s: %q is not a consumer that payledger made; take the file from a backup, or delete it and create the consumers again", c.File, one.Name)
+		if one.Position = min(one.Position, c.Last); f.Log != c.LogID {
+			one.Position = 0
 		}
-		if _, err := bcrypt.Cost([]byte(one.Password)); err != nil {
-			return nil, fmt.Errorf("%s: the password of %s is not one that payledger made; take the file from a backup, or delete it and create the consumers again", c.File, one.Name)
+		if one.Password != "" {
+			if err := one.check(); err != nil {
+				return nil, fmt.Errorf("%s: %w; take the file from a backup, or delete it and create the consumers again", c.File, err)
+			}
+			b.earlier = append(b.earlier, one)
+			one.Project, one.Password = "", ""
 		}
-		at := min(one.Position, c.Last)
-		if f.Log != c.LogID {
-			at = 0
-		}
-		if at != one.Position {
-			// The durable consumer may be further: one of another order is replaced.
-			one.Start, one.Position, b.unsaved = c.IDs.Next().String(), at, true
-		}
-		b.all = append(b.all, bus.Consumer(one))
+		b.places[one.Name] = one
 	}
 	return b, nil
+}
+
+// check makes sure that an earlier version made the consumer.
+func (c consumer) check() error {
+	if !installation.ValidConsumerName(c.Name) || slices.Contains(bus.ReservedNames(), c.Name) || c.Start == (domain.ID{}) || strings.ContainsAny(c.Project, ".*> \"\\") {
+		return fmt.Errorf("%q is not a consumer that payledger made", c.Name)
+	}
+	if _, err := bcrypt.Cost([]byte(c.Password)); err != nil {
+		return fmt.Errorf("the password of %s is not one that payledger made", c.Name)
+	}
+	return nil
+}
+
+// Adopt records the consumers of an earlier version's file in the log, and leaves their
+// positions in the file. If it is interrupted, the next one goes on.
+func (b *Book) Adopt(ctx context.Context, record Record) error {
+	b.mu.Lock()
+	earlier := b.earlier
+	b.mu.Unlock()
+	for _, c := range earlier {
+		err := record(installation.CreateNATSConsumer{Name: c.Name, ProjectID: c.Project, Password: c.Password, Start: c.Start, Position: uint64(c.Position)})
+		if r, refused := errors.AsType[*domain.Refusal](err); err != nil && (!refused || r.Code != domain.NATSConsumerExists) {
+			return err
+		}
+	}
+	if earlier == nil {
+		return nil
+	}
+	b.mu.Lock()
+	b.earlier, b.unsaved = nil, true
+	b.mu.Unlock()
+	err := errors.Join(b.Save(), b.users())
+	b.durables(ctx)
+	return err
 }
 
 // Attach connects the book to the server that runs on the directory, before others
 // use it.
 func (b *Book) Attach(live Live) { b.live = &live }
 
-// All are the consumers of now.
+// All are the consumers of now, by name.
 func (b *Book) All() []bus.Consumer {
+	known := b.config.Known()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Clone(b.all)
+	all := make([]bus.Consumer, len(known))
+	for i, c := range known {
+		all[i] = bus.Consumer{Name: c.Name, Project: c.ProjectID, Password: c.Password, Start: c.Start.String(), Position: b.position(c)}
+	}
+	return all
+}
+
+// position is how far a consumer got. The caller holds mu.
+func (b *Book) position(c installation.Consumer) eventstore.Position {
+	from := eventstore.Position(c.From)
+	if at, ok := b.places[c.Name]; ok && at.Start == c.Start {
+		return max(from, at.Position)
+	}
+	return from
 }
 
 // Progress notes how far a consumer got.
 func (b *Book) Progress(c bus.Consumer, acknowledged eventstore.Position, waiting uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	i := slices.IndexFunc(b.all, named(c.Name))
-	if i < 0 || b.all[i].Start != c.Start {
+	known := b.config.Known()
+	i := slices.IndexFunc(known, func(k installation.Consumer) bool { return k.Name == c.Name && k.Start.String() == c.Start })
+	if i < 0 {
 		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.waiting[c.Name] = waiting
-	if acknowledged > b.all[i].Position {
-		b.all[i].Position, b.unsaved = acknowledged, true
+	if acknowledged > b.position(known[i]) {
+		b.places[c.Name] = consumer{Name: c.Name, Start: known[i].Start, Position: acknowledged}
+		b.unsaved = true
 	}
 }
 
@@ -147,67 +195,32 @@ func (b *Book) Run(ctx context.Context) error {
 	return nil
 }
 
-// Save writes positions that are not in the file yet.
-func (b *Book) Save() error {
-	b.change.Lock()
-	defer b.change.Unlock()
+// Save writes positions that are not in the file yet, of the consumers of now.
+func (b *Book) Save() (err error) {
+	b.saving.Lock()
+	defer b.saving.Unlock()
+	known := b.config.Known()
+	f := file{Log: b.config.LogID, Consumers: make([]consumer, len(known))}
 	b.mu.Lock()
-	all, unsaved := slices.Clone(b.all), b.unsaved
-	b.unsaved = false
+	for i, c := range known {
+		f.Consumers[i] = consumer{Name: c.Name, Start: c.Start, Position: b.position(c)}
+	}
+	unsaved := b.unsaved && b.earlier == nil
+	if unsaved {
+		b.unsaved = false
+	}
 	b.mu.Unlock()
 	if !unsaved {
 		return nil
 	}
-	err := b.write(all)
+	content, err := json.Marshal(f)
+	if err == nil {
+		err = b.config.Write(b.config.File, append(content, '\n'))
+	}
 	if err != nil {
 		b.mu.Lock()
 		b.unsaved = true
 		b.mu.Unlock()
 	}
 	return err
-}
-
-func (b *Book) write(all []bus.Consumer) error {
-	f := file{Log: b.config.LogID, Consumers: make([]consumer, len(all))}
-	for i, c := range all {
-		f.Consumers[i] = consumer(c)
-	}
-	content, err := json.Marshal(f)
-	if err != nil {
-		return err
-	}
-	return b.config.Write(b.config.File, append(content, '\n'))
-}
-
-// alter writes the changed consumers, and only then lets the server know them.
-// While the file is written positions may move on, so the change is made twice.
-func (b *Book) alter(how func([]bus.Consumer) []bus.Consumer) error {
-	if err := b.write(how(b.All())); err != nil {
-		return err
-	}
-	b.mu.Lock()
-	b.all = how(slices.Clone(b.all))
-	b.mu.Unlock()
-	if b.live == nil || b.live.External {
-		return nil
-	}
-	return b.live.Users()
-}
-
-// durables lets JetStream follow a change. What fails there is tried again by the
-// relay, every few seconds.
-func (b *Book) durables(ctx context.Context) {
-	if b.live != nil && !b.live.External {
-		_ = b.live.Durables(ctx)
-	}
-}
-
-// hashed makes a password and its hash. The password is random, so the least cost
-// of bcrypt is enough.
-func hashed() (password, hash string, err error) {
-	if password, err = bus.NewPassword(rand.Reader); err != nil {
-		return "", "", err
-	}
-	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-	return password, string(h), err
 }

@@ -2,9 +2,11 @@ package consumers
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
-	"strings"
+
+	"golang.org/x/crypto/bcrypt"
 
 	"payledger/domain"
 	"payledger/domain/installation"
@@ -12,61 +14,70 @@ import (
 	"payledger/notifier/bus"
 )
 
-// Record records an act, before it is done. It is called once nothing stands in the
-// way of the act; with an error nothing is done.
-type Record = func(installation.Act) error
+// Record decides a command and records what it leads to. Config.Known knows of it then.
+type Record = func(installation.Command) error
 
 // Create makes a consumer that begins with the first event. The name is valid and
 // the project, unless empty, exists. Refusals are of NATSConsumerExists,
 // NATSConsumerLimit and NATSExternal.
-func (b *Book) Create(ctx context.Context, name, project string, record Record) (installation.NewNATSConsumer, error) {
-	b.change.Lock()
-	defer b.change.Unlock()
-	all := b.All()
+func (b *Book) Create(ctx context.Context, name, project string, record Record) (made installation.NewNATSConsumer, err error) {
 	switch {
 	case b.live != nil && b.live.External:
-		return installation.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSExternal}
-	case slices.Contains(bus.ReservedNames(), name), slices.ContainsFunc(all, named(name)):
-		return installation.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSConsumerExists}
-	case len(all) >= bus.MaxConsumers:
-		return installation.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSConsumerLimit}
+		return made, &domain.Refusal{Code: domain.NATSExternal}
+	case slices.Contains(bus.ReservedNames(), name):
+		return made, &domain.Refusal{Code: domain.NATSConsumerExists}
 	}
-	password, hash, err := hashed()
+	password, err := bus.NewPassword(rand.Reader)
+	if err != nil {
+		return made, err
+	}
+	// The password is random, so the least cost of bcrypt is enough.
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	if err == nil {
-		err = record(installation.NATSConsumerCreated{Name: name, ProjectID: project})
+		err = record(installation.CreateNATSConsumer{Name: name, ProjectID: project, Password: string(hash), Start: b.config.IDs.Next()})
 	}
 	if err != nil {
-		return installation.NewNATSConsumer{}, err
+		return made, err
 	}
-	made := bus.Consumer{Name: name, Project: project, Password: hash, Start: b.config.IDs.Next().String()}
-	err = b.alter(func(all []bus.Consumer) []bus.Consumer {
-		all = append(all, made)
-		slices.SortFunc(all, func(x, y bus.Consumer) int { return strings.Compare(x.Name, y.Name) })
-		return all
-	})
-	if err != nil {
+	if err := b.users(); err != nil {
 		// Nobody learns the password, so the consumer is of no use.
-		_ = b.alter(func(all []bus.Consumer) []bus.Consumer { return slices.DeleteFunc(all, named(name)) })
-		return installation.NewNATSConsumer{}, errors.Join(err, record(installation.NATSConsumerRemoved{Name: name}))
+		return made, errors.Join(err, record(installation.RemoveNATSConsumer{Name: name}))
 	}
 	b.durables(ctx)
-	out := installation.NewNATSConsumer{
+	made = installation.NewNATSConsumer{
 		NATSConsumer: installation.NATSConsumer{Name: name, ProjectID: project},
 		User:         name, Password: password, Stream: bus.EventsStream, Durable: name, InboxPrefix: "_INBOX_" + name,
 	}
 	if b.live != nil {
-		out.Address = b.live.Address
+		made.Address = b.live.Address
 	}
-	return out, nil
+	return made, nil
+}
+
+// users lets the server follow a change.
+func (b *Book) users() error {
+	if b.live == nil || b.live.External {
+		return nil
+	}
+	return b.live.Users()
+}
+
+// durables lets JetStream follow a change. What fails there is tried again by the
+// relay, every few seconds.
+func (b *Book) durables(ctx context.Context) {
+	if b.live != nil && !b.live.External {
+		_ = b.live.Durables(ctx)
+	}
 }
 
 // List are all consumers, sorted by name.
 func (b *Book) List(ctx context.Context) []installation.NATSConsumer {
 	b.durables(ctx) // it notes how far they are
+	all := b.All()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := make([]installation.NATSConsumer, len(b.all))
-	for i, c := range b.all {
+	list := make([]installation.NATSConsumer, len(all))
+	for i, c := range all {
 		list[i] = installation.NATSConsumer{Name: c.Name, ProjectID: c.Project, Position: uint64(c.Position)}
 		if waiting, known := b.waiting[c.Name]; known {
 			list[i].Waiting = &waiting
@@ -78,46 +89,27 @@ func (b *Book) List(ctx context.Context) []installation.NATSConsumer {
 // Remove ends a consumer: its credentials, its connections and its durable
 // consumer. The refusal is of NATSConsumerNotFound.
 func (b *Book) Remove(ctx context.Context, name string, record Record) error {
-	b.change.Lock()
-	defer b.change.Unlock()
-	if !slices.ContainsFunc(b.All(), named(name)) {
-		return &domain.Refusal{Code: domain.NATSConsumerNotFound}
-	}
-	if err := record(installation.NATSConsumerRemoved{Name: name}); err != nil {
+	if err := record(installation.RemoveNATSConsumer{Name: name}); err != nil {
 		return err
 	}
-	err := b.alter(func(all []bus.Consumer) []bus.Consumer { return slices.DeleteFunc(all, named(name)) })
+	err := b.users()
 	b.durables(ctx)
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	delete(b.waiting, name)
-	b.mu.Unlock()
+	delete(b.places, name)
 	return err
 }
 
 // Reset lets a consumer go on behind a position of the log. The refusals are of
 // NATSConsumerNotFound and NATSExternal.
 func (b *Book) Reset(ctx context.Context, name string, to eventstore.Position, record Record) error {
-	b.change.Lock()
-	defer b.change.Unlock()
-	switch {
-	case !slices.ContainsFunc(b.All(), named(name)):
-		return &domain.Refusal{Code: domain.NATSConsumerNotFound}
-	case b.live != nil && b.live.External:
+	if b.live != nil && b.live.External {
 		return &domain.Refusal{Code: domain.NATSExternal}
 	}
-	if err := record(installation.NATSConsumerReset{Name: name, Position: uint64(to)}); err != nil {
+	if err := record(installation.ResetNATSConsumer{Name: name, Position: uint64(to), Start: b.config.IDs.Next()}); err != nil {
 		return err
 	}
-	start := b.config.IDs.Next().String()
-	err := b.alter(func(all []bus.Consumer) []bus.Consumer {
-		i := slices.IndexFunc(all, named(name))
-		all[i].Start, all[i].Position = start, to
-		return all
-	})
 	b.durables(ctx)
-	return err
-}
-
-func named(name string) func(bus.Consumer) bool {
-	return func(c bus.Consumer) bool { return c.Name == name }
+	return nil
 }

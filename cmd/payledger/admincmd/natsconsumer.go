@@ -30,8 +30,9 @@ pulls from the durable consumer NAME with explicit acknowledgement. It may do no
 An event comes again until it is acknowledged, and after a crash acknowledged ones may come
 again too: tell them apart by ce-id. None is skipped, even when nats/ was deleted.
 
-The consumers are in DIR/nats-consumers.json, which "backup --with-keys" packs. With --nats-url
-the users of NATS are managed on that server instead.`
+The consumers are in the log, with hashes of their passwords; how far they got is in
+DIR/nats-consumers.json, without which they begin again. With --nats-url the users of NATS are
+managed on that server instead.`
 }
 
 type consumerCreateCmd struct {

@@ -37,7 +37,7 @@ import (
 //	cluster.json           the node of a cluster that the directory is: members, certificate, keys
 //	nats-cluster/          the embedded JetStream of a node, LOG among it
 //	nats-credentials.json  passwords of subscribers and connectors
-//	nats-consumers.json    consumers with credentials of their own, and their positions
+//	nats-consumers.json    how far consumers with credentials of their own got
 //	admin.sock             the running server's admin socket
 //	demo.json              the demo's project and newest key
 type Dir string

@@ -70,7 +70,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	if err := b.connect(c, o, metrics); err != nil {
 		return nil, err
 	}
-	if n := len(c.consumers.All()); n > 0 && b.server == nil {
+	if n := len(c.acts.now().Consumers); n > 0 && b.server == nil {
 		o.Log.Warn().Int("consumers", n).Msg("the consumers of this directory are those of the embedded NATS server: none of them can read from the one of --nats-url")
 	}
 	if b.routes, err = openRoutes(o, b.conn.NATS(), c.acts); err != nil {
@@ -156,7 +156,13 @@ func (b *messaging) begin(
 	stopRelay := b.run(copier.Run, b.checkpoints.Run)
 	stopDeliveries := b.run(with(func(ctx context.Context) error { return send(ctx, lanes) }))
 	stopWorkers := b.run(workers.Run, with(fanOut.Run), b.enforcer.Run, watchdog.Run, b.collector.Run,
-		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) }, c.recordRestore)
+		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) }, c.recordRestore,
+		func(ctx context.Context) error {
+			if err := c.adoptConsumers(ctx); err != nil && ctx.Err() == nil {
+				o.Log.Error().Err(err).Msg("NATS consumers of an earlier version cannot connect")
+			}
+			return nil
+		})
 	return func() error { return errors.Join(stopWorkers(), stopDeliveries(), stopRelay()) }, nil
 }
 

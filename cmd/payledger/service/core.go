@@ -145,6 +145,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	}
 	readers, err := consumers.Open(consumers.Config{
 		File: d.Consumers(), Write: datadir.WriteFileSynced, LogID: store.LogID(), Last: at, IDs: ids,
+		Known: func() []installation.Consumer { return acts.now().Consumers },
 	})
 	if err != nil {
 		return nil, errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), deliveries.close(), views.Close())
@@ -168,6 +169,11 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		}
 		if err := signed.Witness(nodewitness.Config{Node: opened.node}); err != nil {
 			return nil, errors.Join(err, c.copies.Close(), deliveries.close(), views.Close())
+		}
+	}
+	if o.Metrics == nil && !o.Reading && opened.node == nil { // a server does it when it has begun
+		if err := c.adoptConsumers(ctx); err != nil {
+			return nil, errors.Join(err, deliveries.close(), views.Close())
 		}
 	}
 	opened.follow()
@@ -257,7 +263,7 @@ func (c *core) adminHandler(running httpadmin.Config) (http.Handler, error) {
 	config := running
 	config.Config = c.merchantConfig()
 	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
-	config.Log, config.Backup, config.Consumers, config.Record = c.log, c.store.Backup, c.consumers, c.acts.act
+	config.Log, config.Backup, config.Consumers, config.Record = c.log, c.store.Backup, c.consumers, c.acts.record
 	if c.node != nil {
 		config.Consumers = noNewConsumers{c.consumers}
 	}
