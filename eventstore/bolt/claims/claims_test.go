@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
@@ -229,22 +230,25 @@ func TestDamagedTablesAreNoticed(t *testing.T) {
 func TestTablesAreWrittenInTheBackground(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	x := opened(t, Config{Dir: dir, First: 1, Damaged: func(err error) { t.Error(err) }})
-	x.Start()
 	const keys = 3*memtableClaims + 5
-	for i := 1; i <= keys; i++ {
-		x.Add(named(i), uint64(i))
-		if p := uint64(i); x.Full(p) {
-			x.Seal(p, eventAt(p))
+	synctest.Test(t, func(t *testing.T) {
+		x := opened(t, Config{Dir: dir, First: 1, Damaged: func(err error) { t.Error(err) }})
+		x.Start()
+		for i := 1; i <= keys; i++ {
+			x.Add(named(i), uint64(i))
+			if p := uint64(i); x.Full(p) {
+				x.Seal(p, eventAt(p))
+			}
+			if p, err := x.Find(named(i / 2)); err != nil || p != uint64(i/2) {
+				t.Fatalf("key %d: %d, %v", i/2, p, err)
+			}
 		}
-		if p, err := x.Find(named(i / 2)); err != nil || p != uint64(i/2) {
-			t.Fatalf("key %d: %d, %v", i/2, p, err)
+		synctest.Wait() // Close ends a table that is not finished
+		x.Close()
+		if _, err := x.Find(named(1)); !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v", err)
 		}
-	}
-	x.Close()
-	if _, err := x.Find(named(1)); !errors.Is(err, ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	})
 	again := opened(t, Config{Dir: dir, First: 1, Damaged: func(err error) { t.Error(err) }})
 	if next := again.Next(); next <= memtableClaims || next > keys+1 {
 		t.Errorf("the tables cover the records before %d", next)
