@@ -2,7 +2,6 @@ package account
 
 import (
 	"embed"
-	"slices"
 
 	"payledger/httpapi/account/frame"
 	"payledger/httpapi/edge"
@@ -33,8 +32,56 @@ type page struct {
 // pages is the table of pages. A path of fixed text comes before one with a
 // variable in the same place.
 func pages(c Config) []page {
-	return slices.Concat(
-		overviewPages(), paymentPages(c), refundPages(), webhookPages(c), keyPages(), balancePages(), eventPages(), settingsPages(),
+	all := []page{
+		{method: "GET", path: "", serve: (*visit).showOverview},
+		{method: "GET", path: "search", serve: (*visit).search},
+		{method: "GET", path: "payments", serve: (*visit).listPayments},
+		{method: "GET", path: "payments.csv", serve: (*visit).paymentsCSV},
+		{method: "GET", path: "payments/new", serve: (*visit).newPayment},
+		{method: "POST", path: "payments/new", serve: (*visit).createPayment},
+		{method: "GET", path: "payments/{id}", serve: (*visit).showPayment},
+		{method: "GET", path: "payments/{id}/proof", serve: (*visit).proof},
+		{method: "GET", path: "payments/{id}/refund", serve: (*visit).confirmRefund},
+		{method: "POST", path: "payments/{id}/refund", serve: (*visit).refund},
+		{method: "POST", path: "payments/{id}/settle", serve: (*visit).settle},
+		{method: "GET", path: "refunds", serve: (*visit).listRefunds},
+		{method: "GET", path: "refunds.csv", serve: (*visit).refundsCSV},
+		{method: "GET", path: "keys", serve: (*visit).listKeys},
+		{method: "GET", path: "keys/new", serve: (*visit).newKey},
+		{method: "POST", path: "keys/new", serve: (*visit).createKey},
+		{method: "GET", path: "keys/{key}/rename", serve: (*visit).nameKey},
+		{method: "POST", path: "keys/{key}/rename", serve: (*visit).renameKey},
+		{method: "GET", path: "keys/{key}/revoke", serve: (*visit).confirmRevoke},
+		{method: "POST", path: "keys/{key}/revoke", serve: (*visit).revokeKey},
+		{method: "GET", path: "balance", serve: (*visit).showBalance},
+		{method: "GET", path: "balance.csv", serve: (*visit).balanceCSV},
+		{method: "GET", path: "events", serve: (*visit).listEvents},
+		{method: "GET", path: "events/live", serve: (*visit).followEvents},
+		{method: "GET", path: "settings", serve: (*visit).showSettings},
+	}
+	if c.Webhooks == nil {
+		return all
+	}
+	const one = "webhooks/{endpoint}"
+	return append(
+		all,
+		page{method: "POST", path: "payments/{id}/resend", serve: (*visit).resend},
+		page{method: "GET", path: "webhooks", serve: (*visit).listEndpoints},
+		page{method: "GET", path: "webhooks/new", serve: (*visit).newEndpoint},
+		page{method: "POST", path: "webhooks/new", serve: (*visit).addEndpoint},
+		page{method: "GET", path: one, serve: (*visit).showEndpoint},
+		page{method: "GET", path: one + "/edit", serve: (*visit).editEndpoint},
+		page{method: "POST", path: one + "/edit", serve: (*visit).changeEndpoint},
+		page{method: "GET", path: one + "/rotate", serve: (*visit).confirmRotate},
+		page{method: "POST", path: one + "/rotate", serve: (*visit).rotateSecret},
+		page{method: "GET", path: one + "/remove", serve: (*visit).confirmRemove},
+		page{method: "POST", path: one + "/remove", serve: (*visit).removeEndpoint},
+		page{method: "POST", path: one + "/enable", serve: (*visit).enableEndpoint},
+		page{method: "POST", path: one + "/disable", serve: (*visit).disableEndpoint},
+		page{method: "POST", path: one + "/test", serve: (*visit).testEndpoint},
+		page{method: "POST", path: one + "/recover", serve: (*visit).recoverDeliveries},
+		page{method: "GET", path: one + "/deliveries/{event}", serve: (*visit).showDelivery},
+		page{method: "POST", path: one + "/deliveries/{event}/resend", serve: (*visit).resendDelivery},
 	)
 }
 

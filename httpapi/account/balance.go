@@ -10,13 +10,6 @@ import (
 	"payledger/httpapi/wire"
 )
 
-func balancePages() []page {
-	return []page{
-		{method: "GET", path: "balance", serve: (*visit).showBalance},
-		{method: "GET", path: "balance.csv", serve: (*visit).balanceCSV},
-	}
-}
-
 // Payable is what the merchant is owed: a credit, so below zero in the books.
 func (d pageData) Payable(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.MerchantPayable).Neg() }
 

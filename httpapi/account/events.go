@@ -18,13 +18,6 @@ import (
 	"payledger/httpapi/wire"
 )
 
-func eventPages() []page {
-	return []page{
-		{method: "GET", path: "events", serve: (*visit).listEvents},
-		{method: "GET", path: "events/live", serve: (*visit).followEvents},
-	}
-}
-
 // eventRow is an event as the page shows it.
 type eventRow struct {
 	pageData

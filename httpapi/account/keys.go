@@ -11,18 +11,6 @@ import (
 	"payledger/httpapi/wire"
 )
 
-func keyPages() []page {
-	return []page{
-		{method: "GET", path: "keys", serve: (*visit).listKeys},
-		{method: "GET", path: "keys/new", serve: (*visit).newKey},
-		{method: "POST", path: "keys/new", serve: (*visit).createKey},
-		{method: "GET", path: "keys/{key}/rename", serve: (*visit).nameKey},
-		{method: "POST", path: "keys/{key}/rename", serve: (*visit).renameKey},
-		{method: "GET", path: "keys/{key}/revoke", serve: (*visit).confirmRevoke},
-		{method: "POST", path: "keys/{key}/revoke", serve: (*visit).revokeKey},
-	}
-}
-
 // keysPage is what keys.html is filled with.
 type keysPage struct {
 	pageData

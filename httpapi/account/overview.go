@@ -10,10 +10,6 @@ import (
 	"payledger/httpapi/wire"
 )
 
-func overviewPages() []page {
-	return []page{{method: "GET", path: "", serve: (*visit).showOverview}}
-}
-
 // currencyOverview is one currency's part, with its charts.
 type currencyOverview struct {
 	wire.CurrencyOverview
@@ -22,12 +18,6 @@ type currencyOverview struct {
 
 // Net is what was paid less what was refunded.
 func (c currencyOverview) Net() domain.Sum { return c.Paid.Sum.Add(c.Refunded.Sum.Neg()) }
-
-// startOf is the first moment of a day of the overview.
-func (v *visit) startOf(d wire.Day) domain.Instant {
-	day, _ := calendar.ParseDay(d.Date) // the API writes it so
-	return v.Caller.Calendar().Start(day)
-}
 
 // Final is how many payments have an outcome that does not change.
 func (c currencyOverview) Final() (n uint64) {
@@ -178,7 +168,8 @@ func (v *visit) drawCharts(c *currencyOverview) error {
 		About: v.Locale.T("overview.chart", "Paid", words.Sum(c.Paid.Sum, c.Currency), "Refunded", words.Sum(c.Refunded.Sum, c.Currency)),
 	}
 	for _, d := range c.Days {
-		chart.Days = append(chart.Days, v.startOf(d))
+		day, _ := calendar.ParseDay(d.Date) // the API writes it so
+		chart.Days = append(chart.Days, v.Caller.Calendar().Start(day))
 		chart.Paid = append(chart.Paid, amountOf(d.Paid.Sum))
 		chart.Back = append(chart.Back, amountOf(d.Refunded.Sum))
 	}

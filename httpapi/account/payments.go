@@ -12,25 +12,6 @@ import (
 	"payledger/httpapi/wire"
 )
 
-func paymentPages(c Config) []page {
-	pages := []page{
-		{method: "GET", path: "payments", serve: (*visit).listPayments},
-		{method: "GET", path: "payments.csv", serve: (*visit).paymentsCSV},
-		{method: "GET", path: "payments/new", serve: (*visit).newPayment},
-		{method: "POST", path: "payments/new", serve: (*visit).createPayment},
-		{method: "GET", path: "payments/{id}", serve: (*visit).showPayment},
-		{method: "GET", path: "payments/{id}/proof", serve: (*visit).proof},
-		{method: "GET", path: "payments/{id}/refund", serve: (*visit).confirmRefund},
-		{method: "POST", path: "payments/{id}/refund", serve: (*visit).refund},
-		{method: "POST", path: "payments/{id}/settle", serve: (*visit).settle},
-		{method: "GET", path: "search", serve: (*visit).search},
-	}
-	if c.Webhooks != nil {
-		pages = append(pages, page{method: "POST", path: "payments/{id}/resend", serve: (*visit).resend})
-	}
-	return pages
-}
-
 // How the text of a filter is compared with descriptions.
 const (
 	matchWords  = "words"

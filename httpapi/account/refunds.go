@@ -7,13 +7,6 @@ import (
 	"payledger/httpapi/account/frame"
 )
 
-func refundPages() []page {
-	return []page{
-		{method: "GET", path: "refunds", serve: (*visit).listRefunds},
-		{method: "GET", path: "refunds.csv", serve: (*visit).refundsCSV},
-	}
-}
-
 // refundsPage is what refunds.html is filled with.
 type refundsPage struct {
 	pageData

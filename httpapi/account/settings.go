@@ -7,10 +7,6 @@ import (
 	"payledger/httpapi/edge"
 )
 
-func settingsPages() []page {
-	return []page{{method: "GET", path: "settings", serve: (*visit).showSettings}}
-}
-
 // settingsPage is what settings.html is filled with.
 type settingsPage struct {
 	pageData

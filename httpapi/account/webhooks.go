@@ -14,31 +14,6 @@ import (
 	"payledger/httpapi/wire"
 )
 
-func webhookPages(c Config) []page {
-	if c.Webhooks == nil {
-		return nil
-	}
-	const one = "webhooks/{endpoint}"
-	return []page{
-		{method: "GET", path: "webhooks", serve: (*visit).listEndpoints},
-		{method: "GET", path: "webhooks/new", serve: (*visit).newEndpoint},
-		{method: "POST", path: "webhooks/new", serve: (*visit).addEndpoint},
-		{method: "GET", path: one, serve: (*visit).showEndpoint},
-		{method: "GET", path: one + "/edit", serve: (*visit).editEndpoint},
-		{method: "POST", path: one + "/edit", serve: (*visit).changeEndpoint},
-		{method: "GET", path: one + "/rotate", serve: (*visit).confirmRotate},
-		{method: "POST", path: one + "/rotate", serve: (*visit).rotateSecret},
-		{method: "GET", path: one + "/remove", serve: (*visit).confirmRemove},
-		{method: "POST", path: one + "/remove", serve: (*visit).removeEndpoint},
-		{method: "POST", path: one + "/enable", serve: (*visit).enableEndpoint},
-		{method: "POST", path: one + "/disable", serve: (*visit).disableEndpoint},
-		{method: "POST", path: one + "/test", serve: (*visit).testEndpoint},
-		{method: "POST", path: one + "/recover", serve: (*visit).recoverDeliveries},
-		{method: "GET", path: one + "/deliveries/{event}", serve: (*visit).showDelivery},
-		{method: "POST", path: one + "/deliveries/{event}/resend", serve: (*visit).resendDelivery},
-	}
-}
-
 // endpoint is the one that the page is about.
 func (v *visit) endpoint() (wire.Endpoint, error) {
 	return v.Webhooks.Endpoint(v.Ctx(), v.Caller, v.Vars["endpoint"])
