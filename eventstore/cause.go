@@ -63,14 +63,6 @@ const (
 	timeSize = len("2026-11-20T10:19:02.400Z")
 )
 
-// room is how many bytes the members take, or some more.
-func (c Cause) room() int {
-	if c == (Cause{}) {
-		return 0
-	}
-	return len(memberActor) + len(c.Actor) + len(memberTrace) + len(c.Trace) + 2
-}
-
 // append appends the members and the beginning of the one after them.
 func (c Cause) append(line []byte) []byte {
 	if c.Actor != "" {

@@ -91,7 +91,7 @@ func (c *Codec) encode(s Stream, sequence uint64, id domain.ID, why Cause, e dom
 	if err := why.check(); err != nil {
 		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
 	}
-	line, err := appendHead(make([]byte, 0, headRoom+why.room()+len(data)), s, sequence, id, t)
+	line, err := appendHead(make([]byte, 0, headRoom+len(why.Actor)+len(why.Trace)+len(data)), s, sequence, id, t)
 	if err != nil {
 		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
 	}
@@ -99,8 +99,8 @@ func (c *Codec) encode(s Stream, sequence uint64, id domain.ID, why Cause, e dom
 }
 
 const (
-	// headRoom is more than most lines have beside their data.
-	headRoom = 256
+	// headRoom is more than most lines have beside their data and what their cause says.
+	headRoom = 288
 	// lineType is where the type begins in a line that appendHead writes.
 	lineType = len(`{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"`)
 )
@@ -123,26 +123,6 @@ func appendHead(b []byte, s Stream, sequence uint64, id domain.ID, t domain.Even
 	b = strconv.AppendUint(append(b, `,"sequence":`...), sequence, 10)
 	b, _ = domain.IDTime(id).AppendText(append(b, memberAt...)) // cannot fail
 	return append(b, '"'), err
-}
-
-// record makes the record of an event that follows last. It keeps the event of a
-// payment in the record, because decoding the body gives an equal event (a
-// payload is always compact). So the event is not decoded while the record is in
-// memory. Without a trace in o it goes on with that of last.
-func (c *Codec) record(s Stream, last Stored, o Order, e domain.Event) (Record, error) {
-	why := o.Cause
-	if why.Trace == "" {
-		why.Trace = CauseOf(last.Body).Trace
-	}
-	body, err := c.encode(s, last.Sequence+1, o.EventID, why, e)
-	if err != nil {
-		return Record{}, err
-	}
-	r := Record{Stream: s, Expect: last.Position, Body: body}
-	if _, ok := e.(domain.PaymentEvent); ok {
-		r.Event = e
-	}
-	return r, nil
 }
 
 // Decode decodes a record's event. The error is a *CorruptError: the body is not

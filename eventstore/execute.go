@@ -179,14 +179,28 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 
 // Commit makes the commit of an event that follows the stream's last record. If
 // the event books the money of a provider's reference, the commit claims the
-// reference for ever. last may be without its body if o.Cause has the trace.
+// reference for ever. Without a trace in o the event goes on with that of last, which
+// may be without its body if there is one.
+//
+// The event of a payment is kept in the record, because decoding the body gives an
+// equal event (a payload is always compact). So it is not decoded while the record is
+// in memory.
 func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
-	r, err := l.Codec.record(s, last, o, e)
-	c := Commit{ID: o.EventID, Record: r, Claim: o.Claim, Patient: o.Patient}
+	if o.Cause.Trace == "" {
+		o.Cause.Trace = CauseOf(last.Body).Trace
+	}
+	body, err := l.Codec.encode(s, last.Sequence+1, o.EventID, o.Cause, e)
+	if err != nil {
+		return Commit{}, err
+	}
+	c := Commit{ID: o.EventID, Record: Record{Stream: s, Expect: last.Position, Body: body}, Claim: o.Claim, Patient: o.Patient}
+	if _, ok := e.(domain.PaymentEvent); ok {
+		c.Record.Event = e
+	}
 	if claim := ClaimOf(e, l.Codec.byName[e.Type()].Version); claim != nil && claim.Forever {
 		c.Claim = claim
 	}
-	return c, err
+	return c, nil
 }
 
 // Evolver is the part of an aggregate that applies events.
