@@ -52,8 +52,15 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: docs.Path + "/{version}/{file}", Operation: "getDocsFile", Handle: a.pages.File},
 		{Method: "GET", Path: "/livez", Operation: "livez", Handle: a.livez},
 		{Method: "GET", Path: "/readyz", Operation: "readyz", Handle: a.readyz},
+		{Method: "GET", Path: merchant.LogPath + "/proof/inclusion", Operation: "getInclusionProof", Scope: projects.Audit, Handle: h.GetInclusionProof},
+		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: projects.Audit, Handle: h.GetConsistencyProof},
+		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: projects.Audit, Handle: h.GetTile},
 	}...)
-	table = append(table, a.logRoutes()...)
+	if a.cfg.Checkpoint != nil {
+		table = append(table, edge.Route{
+			Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: projects.Audit, Handle: h.GetCheckpoint,
+		})
+	}
 	if a.cfg.Connectors != nil {
 		table = append(table, edge.Route{Method: "POST", Path: "/connectors/{route}", Operation: "notify", Handle: newNotified(a.cfg).notify})
 	}
@@ -143,22 +150,6 @@ func (a *api) serve(x *edge.Exchange) {
 		}
 	}
 	x.Dispatch(a.router)
-}
-
-// logRoutes are the rows of the log as evidence.
-func (a *api) logRoutes() []edge.Route {
-	h := a.m.Handlers()
-	table := []edge.Route{
-		{Method: "GET", Path: merchant.LogPath + "/proof/inclusion", Operation: "getInclusionProof", Scope: projects.Audit, Handle: h.GetInclusionProof},
-		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: projects.Audit, Handle: h.GetConsistencyProof},
-		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: projects.Audit, Handle: h.GetTile},
-	}
-	if a.cfg.Checkpoint != nil {
-		table = append(table, edge.Route{
-			Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: projects.Audit, Handle: h.GetCheckpoint,
-		})
-	}
-	return table
 }
 
 // webhookRoutes are the rows of a project's own key, and the page that

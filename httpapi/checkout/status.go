@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"payledger/domain"
 )
 
 // liveStatus is the payment's state, for the page's script.
@@ -19,13 +17,6 @@ type liveStatus struct {
 	Left string `json:"left"`
 }
 
-func (h *handler) statusOf(v *visit, p domain.Payment) liveStatus {
-	now := h.now()
-	s := h.stateOf(p)
-	left := max(0, time.Duration(p.ExpiresAt-now)*time.Millisecond)
-	return liveStatus{State: s, ClosesIn: seconds(left), Left: v.locale.Left(left)}
-}
-
 // statusSuffix ends the path of a page's status.
 const statusSuffix = "/status"
 
@@ -35,24 +26,20 @@ func AsksStatus(r *http.Request) bool { return strings.HasSuffix(r.URL.EscapedPa
 
 // status answers with the payment's present state.
 func (h *handler) status(w http.ResponseWriter, v *visit) error {
-	p, err := h.paymentToRead(v)
+	if !readOnly(v.request) {
+		return &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
+	}
+	p, err := h.paymentBehind(v.request.Context(), v)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(h.statusOf(v, p))
+	left := max(0, time.Duration(p.ExpiresAt-h.now())*time.Millisecond)
+	body, err := json.Marshal(liveStatus{State: h.stateOf(p), ClosesIn: seconds(left), Left: v.locale.Left(left)})
 	if err != nil {
 		return err
 	}
 	reply(w, http.StatusOK, "application/json", body)
 	return nil
-}
-
-// paymentToRead is paymentBehind for requests that only read.
-func (h *handler) paymentToRead(v *visit) (domain.Payment, error) {
-	if !readOnly(v.request) {
-		return domain.Payment{}, &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
-	}
-	return h.paymentBehind(v.request.Context(), v)
 }
 
 type problem struct {

@@ -14,7 +14,7 @@ import (
 
 func newFieldProblem(f *domain.FieldError) wire.FieldProblem {
 	at := pointer(f.Field)
-	if isSetting(f.Field) && f.Code != domain.UnknownField {
+	if slices.Contains(domain.SettingNames(), f.Field) && f.Code != domain.UnknownField {
 		at = "#/settings/" + f.Field
 	}
 	p := wire.FieldProblem{Pointer: at, Code: f.Code, Allowed: f.Allowed, Detail: fieldDetail(f)}
@@ -169,6 +169,3 @@ func typeOf(field string) string {
 	}
 	return "a string"
 }
-
-// isSetting reports whether a field is a member of a project's settings.
-func isSetting(field string) bool { return slices.Contains(domain.SettingNames(), field) }

@@ -123,17 +123,9 @@ func (l *Limiter) bucket(name string, r Rate, now time.Time) *bucket {
 	return b
 }
 
-// announce writes the RateLimit and RateLimit-Policy fields of
-// draft-ietf-httpapi-ratelimit-headers: q is the quota, w the seconds in
-// which it is restored, r what is left and t the seconds until all is.
-func (l *Limiter) announce(h http.Header, r Rate, v Verdict) {
-	window := r.after(float64(r.Burst))
-	h.Set("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", l.policy, r.Burst, seconds(window)))
-	h.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", l.policy, v.remaining, seconds(v.full)))
-}
-
 // Allow takes one request in name's favour. The problem is 429 rate_limited.
-// What is left is announced in the header, which may be nil. A zero rate lets
+// What is left is announced in the header, which may be nil, in the fields RateLimit
+// and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers. A zero rate lets
 // everything pass.
 func (l *Limiter) Allow(name string, r Rate, now time.Time, announced http.Header) error {
 	if r == (Rate{}) {
@@ -141,8 +133,10 @@ func (l *Limiter) Allow(name string, r Rate, now time.Time, announced http.Heade
 	}
 	r = r.among(l.nodes())
 	v := l.take(name, r, now)
-	if announced != nil {
-		l.announce(announced, r, v)
+	if announced != nil { // q is the quota, w the seconds in which it is restored, r what is left, t the seconds until all is
+		window := r.after(float64(r.Burst))
+		announced.Set("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", l.policy, r.Burst, seconds(window)))
+		announced.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", l.policy, v.remaining, seconds(v.full)))
 	}
 	if v.OK {
 		return nil

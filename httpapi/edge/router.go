@@ -58,7 +58,13 @@ func (x *Exchange) Dispatch(router *mux.Router) {
 // document like every other failure.
 func NewRouter(table []Route, enter func(*Exchange) error) *mux.Router {
 	router := mux.NewRouter().SkipClean(true).UseEncodedPath().StrictSlash(false)
-	router.NotFoundHandler = notFound()
+	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code := domain.PathNotFound
+		if v, ok := Version(r.URL.EscapedPath()); ok && v != "v1" {
+			code = domain.VersionNotSupported
+		}
+		w.(*Exchange).Fail(wire.Problem{Code: code})
+	})
 	at := make(map[string]*resource)
 	for i := range table {
 		rt := &table[i]
@@ -94,12 +100,6 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	methods := res.allowed()
-	list := strings.Join(methods, ", ")
-	x.Fail(wire.Problem{Code: domain.MethodNotAllowed, Allowed: methods, Detail: "This path takes " + list + "."}.With("Allow", list))
-}
-
-func (res *resource) allowed() []string {
 	var methods []string
 	for _, rt := range res.routes {
 		methods = append(methods, rt.Method)
@@ -108,17 +108,8 @@ func (res *resource) allowed() []string {
 		}
 	}
 	slices.Sort(methods)
-	return methods
-}
-
-func notFound() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		code := domain.PathNotFound
-		if v, ok := Version(r.URL.EscapedPath()); ok && v != "v1" {
-			code = domain.VersionNotSupported
-		}
-		w.(*Exchange).Fail(wire.Problem{Code: code})
-	})
+	list := strings.Join(methods, ", ")
+	x.Fail(wire.Problem{Code: domain.MethodNotAllowed, Allowed: methods, Detail: "This path takes " + list + "."}.With("Allow", list))
 }
 
 // finish answers the error of a handler. An answer that has begun is cut

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"payledger/domain/projects"
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 )
@@ -40,10 +39,4 @@ func credentials(h http.Header) (project, secret string) {
 		return "", ""
 	}
 	return project, secret
-}
-
-// nobody is the project that unknown ones are checked as. No secret has its
-// key's hash.
-func nobody() projects.Project {
-	return projects.Project{Keys: []projects.Key{{}}}
 }

@@ -176,7 +176,11 @@ func (r PaymentRequest) command(settings domain.Settings) (domain.CreatePayment,
 	case r.Amount != nil:
 		amount, fault := parseAmount(*r.Amount)
 		if fault != nil {
-			faults = append(faults, atMost(fault.InField("amount"), settings.MaxAmount))
+			fault = fault.InField("amount")
+			if fault.Max != 0 { // above any: the project's own maximum is told
+				fault.Max = min(fault.Max, settings.MaxAmount)
+			}
+			faults = append(faults, fault)
 		}
 		cmd.Amount = amount
 	case !faults.Has("amount"):
@@ -207,14 +211,6 @@ func parseAmount(token string) (domain.Amount, *domain.FieldError) {
 	amount, err := domain.ParseAmount(token)
 	fault, _ := errors.AsType[*domain.FieldError](err)
 	return amount, fault
-}
-
-// atMost tells the project's own maximum where an amount is above any.
-func atMost(f *domain.FieldError, limit domain.Amount) *domain.FieldError {
-	if f.Max != 0 {
-		f.Max = min(f.Max, limit)
-	}
-	return f
 }
 
 // GetPayment answers GET /v1/payments/{id}.

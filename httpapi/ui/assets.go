@@ -51,13 +51,9 @@ func (s *Site) ServeAsset(w http.ResponseWriter, r *http.Request, name string) b
 	ext := path.Ext(name)
 	base, digest, ok := strings.Cut(strings.TrimSuffix(name, ext), ".")
 	a, found := s.assets[base+ext]
-	if !ok || !found || !readOnly(r) || !isDigest(digest) {
+	if !ok || !found || !readOnly(r) || len(digest) != 16 || strings.Trim(digest, "0123456789abcdef") != "" {
 		return false
 	}
 	a.Serve(w, r, digest == a.Digest)
 	return true
-}
-
-func isDigest(s string) bool {
-	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
 }
