@@ -104,7 +104,7 @@ func New(c Config) *Collector {
 		c.Paused = func(string) bool { return false }
 	}
 	co := &Collector{
-		config: c, tasks: newTasks(c.Now), gates: newGates(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
+		config: c, tasks: &tasks{now: c.Now, room: maxTasks, woken: make(chan struct{}, 1), byID: make(map[domain.ID]*task)}, gates: newGates(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
 	}
 	co.metrics = newMetrics(c.Metrics, co.tasks, c.Routes)
 	co.backlogs.Store(new(map[string]Backlog))

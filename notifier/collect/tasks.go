@@ -46,10 +46,6 @@ type tasks struct {
 	heap taskHeap
 }
 
-func newTasks(now func() time.Time) *tasks {
-	return &tasks{now: now, room: maxTasks, woken: make(chan struct{}, 1), byID: make(map[domain.ID]*task)}
-}
-
 func (ts *tasks) wake() {
 	select {
 	case ts.woken <- struct{}{}:

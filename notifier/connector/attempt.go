@@ -94,16 +94,11 @@ func (h HandOff) Validate() error {
 		return errors.New("the URL of the hand-off cannot be parsed")
 	case u.Scheme != "https" || u.User != nil || u.Hostname() == "":
 		return errors.New("the URL of the hand-off is not an absolute https URL without a password")
-	case !isASCII(u.Hostname()), !PublicHost(u.Hostname()):
+	case strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r >= utf8.RuneSelf }), // full-width digits are an address to browsers
+		!PublicHost(u.Hostname()):
 		return fmt.Errorf("the URL of the hand-off leads to %q: want a public name", u.Hostname())
 	}
 	return nil
-}
-
-// isASCII reports whether a host has ASCII characters alone. Browsers replace others:
-// full-width digits are an address to them.
-func isASCII(host string) bool {
-	return !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // PublicHost reports whether a URL's host may be public: a name with a dot that

@@ -54,7 +54,11 @@ func (s *Sender) Send(ctx context.Context, project string, payment domain.ID, si
 	if err != nil {
 		return domain.SignalReply{}, fmt.Errorf("subscribing to the answers to signals: %w", err)
 	}
-	defer s.forget(inbox)
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiting, inbox)
+	}()
 
 	msg := &nats.Msg{
 		Subject: bus.SignalSubject(sig.Route, project, payment),
@@ -62,9 +66,12 @@ func (s *Sender) Send(ctx context.Context, project string, payment domain.ID, si
 		Data:    data,
 	}
 	for pause := resendFirst; ; pause = min(2*pause, resendMost) {
-		if err := s.nc.PublishMsg(msg); err != nil && lasts(err) {
+		err := s.nc.PublishMsg(msg)
+		if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, nats.ErrMaxPayload) {
 			return domain.SignalReply{}, fmt.Errorf("publishing a signal: %w", err)
 		}
+		// Any other error passes once NATS is back: a connection that was never made does
+		// not even know whether its server takes headers.
 		again := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -98,12 +105,6 @@ func (s *Sender) await() (inbox string, answer chan *nats.Msg, err error) {
 	return inbox, answer, nil
 }
 
-func (s *Sender) forget(inbox string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.waiting, inbox)
-}
-
 // answered hands an answer on. Of a signal that was sent again more may come.
 func (s *Sender) answered(m *nats.Msg) {
 	s.mu.Lock()
@@ -112,11 +113,4 @@ func (s *Sender) answered(m *nats.Msg) {
 		delete(s.waiting, m.Subject)
 		answer <- m
 	}
-}
-
-// lasts reports whether publishing can never succeed. Other errors pass once
-// NATS is back: a connection that was never made does not even know whether
-// its server takes headers.
-func lasts(err error) bool {
-	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, nats.ErrMaxPayload)
 }

@@ -3,6 +3,7 @@
 package export
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -101,7 +102,7 @@ func (x *Pass) ToStream(ctx context.Context, w io.Writer) error {
 
 // toStream answers how many events were read.
 func (x *Pass) toStream(ctx context.Context, w io.Writer) (read uint64, err error) {
-	out := newBufferedWriter(w)
+	out := bufio.NewWriterSize(w, exportBuffer)
 	if _, err := out.WriteString(x.format.header()); err != nil {
 		return 0, err
 	}

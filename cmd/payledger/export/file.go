@@ -1,11 +1,9 @@
 package export
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -13,8 +11,6 @@ import (
 )
 
 const exportBuffer = 1 << 18
-
-func newBufferedWriter(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, exportBuffer) }
 
 // ToFile writes the export to a file that does not exist yet, and syncs it.
 func (x *Pass) ToFile(ctx context.Context, name string) (done Done, err error) {

@@ -66,15 +66,11 @@ func IsJSONLines(name string) bool {
 // csvFormat writes a row for each posting, as RFC 4180 says.
 type csvFormat struct{ codec *eventstore.Codec }
 
-func csvColumns() []string {
-	return []string{
-		"position", "time", "project_id", "event_id", "event_type", "payment_id", "refund_id", "account", "currency",
-		"debit", "credit", "reference", "reason",
-	}
-}
-
 func (f *csvFormat) header() string {
-	row, _ := edge.AppendCSV(nil, csvColumns()...) // a buffer takes everything
+	row, _ := edge.AppendCSV(
+		nil, "position", "time", "project_id", "event_id", "event_type", "payment_id", "refund_id", "account", "currency",
+		"debit", "credit", "reference", "reason",
+	) // a buffer takes everything
 	return string(row)
 }
 
