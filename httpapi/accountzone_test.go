@@ -11,7 +11,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/httpapi/calendar"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
@@ -58,7 +58,7 @@ func TestDaysOfAnyZone(t *testing.T) {
 	}
 	for _, zone := range []string{"", "Europe/Berlin", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", "Pacific/Niue", "Africa/Cairo", "Australia/Lord_Howe"} {
 		s.adminDo("POST", "/admin/projects/"+m.project, fmt.Sprintf(`{"settings":{"time_zone":%q}}`, zone)).want(200, "")
-		days := must(calendar.Load(zone))
+		days := must(merchant.LoadCalendar(zone))
 		first, last := days.Day(domain.InstantOf(begin)), days.Day(domain.InstantOf(s.clock.Now()))
 		v := must(in.api.Overview(t.Context(), in.caller(), values(fmt.Sprintf("from=%s&to=%s", first, last))))
 		var found int

@@ -60,7 +60,7 @@ func budgets() []budget {
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/members", "cmd/payledger/node",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2500, []string{"httpapi/merchant", "httpapi/wire", "httpapi/calendar"}},
+		{"the merchant's API", 2500, []string{"httpapi/merchant", "httpapi/wire"}},
 		{"one form of requests, errors and limits", 2650, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 1000, []string{"httpapi/checkout", "httpapi/paypage"}},
 		{"account", 4050, []string{

@@ -470,11 +470,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder: "httpapi/calendar",
-			why:    "days of a time zone: arithmetic that whoever names days shares",
-			ours:   []string{"domain"},
-		},
-		{
 			folder:  "httpapi/wire",
 			why:     "the JSON shapes as both sides use them, the server and its clients, so it knows neither",
 			ours:    []string{"domain", "domain/projects"},
@@ -491,7 +486,7 @@ func rooms() []room {
 			folder: "httpapi/merchant",
 			why:    "what merchants can have done: it works while NATS is away, and what it needs of it is an interface it declares",
 			ours: []string{
-				"domain", "domain/projects", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/strictjson", "httpapi/wire",
+				"domain", "domain/projects", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/strictjson", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -507,7 +502,7 @@ func rooms() []room {
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
+				"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -548,14 +543,14 @@ func rooms() []room {
 		{
 			folder:  "httpapi/account",
 			why:     "the merchant's pages: what they show and change goes through the merchants' operations, so it can do what its key may do and gets at nothing else",
-			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, "github.com/wcharczuk/go-chart/v2"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "httpapi/account/frame",
 			why:     "sessions, forms and failures are those of every page; what a page shows is the page's own matter",
-			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, zerolog, "github.com/gorilla/securecookie"},
 			keepOut: []string{"encoding/json"},
 		},

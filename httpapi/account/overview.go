@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"payledger/domain"
-	"payledger/httpapi/calendar"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
@@ -41,7 +41,7 @@ func (c currencyOverview) Converted() uint64 {
 
 // DayOf names a day.
 func (p overviewPage) DayOf(d wire.Day) string {
-	day, _ := calendar.ParseDay(d.Date) // the API writes it so
+	day, _ := merchant.ParseDay(d.Date) // the API writes it so
 	return p.Day(p.Who.Calendar().Start(day))
 }
 
@@ -145,7 +145,7 @@ func (v *visit) choose(p *overviewPage) {
 	today := v.Caller.Calendar().Day(domain.InstantOf(v.Now()))
 	p.Today, p.Custom = today.String(), true
 	for _, days := range []int{7, 30, 90} {
-		from := (today - calendar.Day(days) + 1).String()
+		from := (today - merchant.Day(days) + 1).String()
 		here := p.To == p.Today && p.From == from
 		p.Ranges = append(p.Ranges, choice{address(from, p.Today, asked), v.Locale.Plural("overview.days", days), here})
 		p.Custom = p.Custom && !here
@@ -168,7 +168,7 @@ func (v *visit) drawCharts(c *currencyOverview) error {
 		About: v.Locale.T("overview.chart", "Paid", words.Sum(c.Paid.Sum, c.Currency), "Refunded", words.Sum(c.Refunded.Sum, c.Currency)),
 	}
 	for _, d := range c.Days {
-		day, _ := calendar.ParseDay(d.Date) // the API writes it so
+		day, _ := merchant.ParseDay(d.Date) // the API writes it so
 		chart.Days = append(chart.Days, v.Caller.Calendar().Start(day))
 		chart.Paid = append(chart.Paid, amountOf(d.Paid.Sum))
 		chart.Back = append(chart.Back, amountOf(d.Refunded.Sum))

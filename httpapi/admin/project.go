@@ -6,7 +6,6 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/calendar"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/strictjson"
@@ -83,7 +82,7 @@ func settingsOf(s *domain.Settings) []edge.Field {
 		})},
 		{Name: "time_zone", Read: edge.Text(func(name string) domain.FieldErrors {
 			s.TimeZone = name
-			if _, err := calendar.Load(name); err != nil {
+			if _, err := merchant.LoadCalendar(name); err != nil {
 				return edge.Fault(domain.InvalidValue)
 			}
 			return nil

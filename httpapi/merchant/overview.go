@@ -9,7 +9,6 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/calendar"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 	"payledger/projections/views"
@@ -22,8 +21,12 @@ const (
 	usualOverview = 30
 )
 
-// Calendar has the days of the project's time zone.
-func (c Caller) Calendar() calendar.Calendar { return calendar.Of(c.Project.Settings) }
+// Calendar has the days of the project's time zone, or of UTC where the zone has gone
+// from the database since the project was changed.
+func (c Caller) Calendar() Calendar {
+	days, _ := LoadCalendar(c.Project.Settings.TimeZone)
+	return days
+}
 
 // Overview is what happened on the days of a range, which from and to in the
 // query name. Days are those of the project's time zone. Needs read.
@@ -81,7 +84,7 @@ func (a *API) Attempts(ctx context.Context, c Caller, from time.Time) (map[strin
 	return all, nil
 }
 
-func overviewOf(usual []domain.Currency, rows []views.PeriodRow, from, to calendar.Day) (all []wire.CurrencyOverview) {
+func overviewOf(usual []domain.Currency, rows []views.PeriodRow, from, to Day) (all []wire.CurrencyOverview) {
 	at := make(map[domain.Currency]int)
 	of := func(c domain.Currency) *wire.CurrencyOverview {
 		i, ok := at[c]
@@ -119,11 +122,11 @@ func overviewOf(usual []domain.Currency, rows []views.PeriodRow, from, to calend
 }
 
 // dayOf reads a parameter that takes a day.
-func dayOf(q edge.Query, name string, absent calendar.Day) (calendar.Day, error) {
+func dayOf(q edge.Query, name string, absent Day) (Day, error) {
 	if !q.Has(name) {
 		return absent, nil
 	}
-	d, err := calendar.ParseDay(q[name])
+	d, err := ParseDay(q[name])
 	if err != nil {
 		return 0, edge.BadParameter(name, "Send a day such as 2026-11-20.")
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"payledger/domain"
-	"payledger/httpapi/calendar"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -105,10 +104,10 @@ func (v *Visit) CSV(read func(context.Context, merchant.Caller, url.Values) (edg
 // no day stays as it is, for the API to refuse.
 func (v *Visit) Days(q url.Values, from, to string) {
 	days := v.Caller.Calendar()
-	if d, err := calendar.ParseDay(q.Get(from)); err == nil {
+	if d, err := merchant.ParseDay(q.Get(from)); err == nil {
 		q.Set(from, days.Start(d).String())
 	}
-	if d, err := calendar.ParseDay(q.Get(to)); err == nil {
+	if d, err := merchant.ParseDay(q.Get(to)); err == nil {
 		q.Set(to, days.Start(d+1).String())
 	}
 }

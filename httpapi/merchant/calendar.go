@@ -1,10 +1,4 @@
-// Package calendar has the days of a project's time zone: which day an instant is
-// on, and when a day begins. A day has 24 hours, or 23 or 25 where the clocks are
-// changed; it need not begin at midnight, which clocks that are changed then skip.
-//
-// Every present zone is some quarter hours away from UTC. The sums of the views are
-// kept by the quarter hour for that reason (see package views).
-package calendar
+package merchant
 
 import (
 	"fmt"
@@ -17,11 +11,9 @@ import (
 // Day is a date, counted in days from 1970-01-01. It is of no zone by itself.
 type Day int32
 
-const layout = time.DateOnly
-
 // ParseDay reads a date such as 2026-11-20.
 func ParseDay(s string) (Day, error) {
-	t, err := time.Parse(layout, s)
+	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {
 		return 0, fmt.Errorf("a day: %w", err)
 	}
@@ -36,14 +28,19 @@ const secondsADay = 24 * 60 * 60
 func (d Day) utc() time.Time { return time.Unix(int64(d)*secondsADay, 0).UTC() }
 
 // String writes the date as ParseDay reads it.
-func (d Day) String() string { return d.utc().Format(layout) }
+func (d Day) String() string { return d.utc().Format(time.DateOnly) }
 
-// Calendar is the days of one time zone. The zero value is that of UTC. It is safe
-// for concurrent use.
+// Calendar has the days of a time zone: which day an instant is on, and when a day
+// begins. A day has 24 hours, or 23 or 25 where the clocks are changed; it need not
+// begin at midnight, which clocks that are changed then skip. The zero value is that
+// of UTC. It is safe for concurrent use.
+//
+// Every present zone is some quarter hours away from UTC. The sums of the views are
+// kept by the quarter hour for that reason (see package views).
 type Calendar struct{ zone *time.Location }
 
-// Load finds the calendar of a zone of the IANA database by its name; "" is UTC.
-func Load(zone string) (Calendar, error) {
+// LoadCalendar finds the calendar of a zone of the IANA database by its name; "" is UTC.
+func LoadCalendar(zone string) (Calendar, error) {
 	if zone == "Local" { // to package time, what this machine is set to
 		return Calendar{}, fmt.Errorf("unknown time zone %s", zone)
 	}
@@ -52,13 +49,6 @@ func Load(zone string) (Calendar, error) {
 		return Calendar{}, err
 	}
 	return Calendar{loc}, nil
-}
-
-// Of is the calendar of a project's zone. It is that of UTC where the zone has gone
-// from the database since the project was changed.
-func Of(s domain.Settings) Calendar {
-	c, _ := Load(s.TimeZone)
-	return c
 }
 
 // Zone is the time zone.

@@ -1,4 +1,4 @@
-package calendar_test
+package merchant_test
 
 import (
 	"testing"
@@ -7,21 +7,22 @@ import (
 	"pgregory.net/rapid"
 
 	"payledger/domain"
-	"payledger/httpapi/calendar"
+	"payledger/domain/projects"
+	"payledger/httpapi/merchant"
 )
 
-func of(t testing.TB, zone string) calendar.Calendar {
+func of(t testing.TB, zone string) merchant.Calendar {
 	t.Helper()
-	c, err := calendar.Load(zone)
+	c, err := merchant.LoadCalendar(zone)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func day(t testing.TB, s string) calendar.Day {
+func day(t testing.TB, s string) merchant.Day {
 	t.Helper()
-	d, err := calendar.ParseDay(s)
+	d, err := merchant.ParseDay(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,19 +65,19 @@ func TestDayOfStart(t *testing.T) {
 		"", "Europe/Moscow", "Europe/Berlin", "America/New_York", "America/Havana", "America/St_Johns", "America/Asuncion", "Africa/Cairo",
 		"Africa/Casablanca", "Asia/Beirut", "Asia/Kathmandu", "Asia/Gaza", "Australia/Lord_Howe", "Pacific/Chatham", "Pacific/Kiritimati", "Pacific/Niue",
 	}
-	calendars := make(map[string]calendar.Calendar)
+	calendars := make(map[string]merchant.Calendar)
 	for _, zone := range zones {
 		calendars[zone] = of(t, zone)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := calendars[rapid.SampledFrom(zones).Draw(t, "zone")]
-		d := calendar.Day(rapid.IntRange(18_300, 30_000).Draw(t, "day"))
+		d := merchant.Day(rapid.IntRange(18_300, 30_000).Draw(t, "day"))
 		start, end := c.Range(d, d)
 		if start%(15*60*1000) != 0 {
 			t.Errorf("%s begins at %s", d, start)
 		}
 		at := start + domain.Instant(rapid.Int64Range(0, int64(end-start)-1).Draw(t, "at"))
-		for at, want := range map[domain.Instant]calendar.Day{start - 1: d - 1, start: d, at: d, end - 1: d, end: d + 1} {
+		for at, want := range map[domain.Instant]merchant.Day{start - 1: d - 1, start: d, at: d, end - 1: d, end: d + 1} {
 			if got := c.Day(at); got != want {
 				t.Errorf("%s is on %s, want %s", at, got, want)
 			}
@@ -87,15 +88,15 @@ func TestDayOfStart(t *testing.T) {
 func TestZonesThatAreNone(t *testing.T) {
 	t.Parallel()
 	for _, zone := range []string{"Local", "Mars/Olympus", "../etc/passwd", "europe"} {
-		if _, err := calendar.Load(zone); err == nil {
+		if _, err := merchant.LoadCalendar(zone); err == nil {
 			t.Errorf("%q is a zone", zone)
 		}
 	}
-	if c := calendar.Of(domain.Settings{TimeZone: "Mars/Olympus"}); c.Zone() != time.UTC {
+	if c := (merchant.Caller{Project: projects.Project{Settings: domain.Settings{TimeZone: "Mars/Olympus"}}}).Calendar(); c.Zone() != time.UTC {
 		t.Errorf("a zone that has gone is %s", c.Zone())
 	}
 	for _, s := range []string{"", "2026-13-01", "1969-12-31", "20.11.2026"} {
-		if d, err := calendar.ParseDay(s); err == nil {
+		if d, err := merchant.ParseDay(s); err == nil {
 			t.Errorf("%q is %s", s, d)
 		}
 	}
