@@ -77,7 +77,9 @@ func (c *conn) CloseWrite() error {
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	c.of.remove(c)
+	c.of.mu.Lock()
+	c.of.forget(c)
+	c.of.mu.Unlock()
 	return c.Conn.Close()
 }
 

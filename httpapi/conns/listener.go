@@ -128,12 +128,6 @@ func (l *Listener) evict(address string) bool {
 	return true
 }
 
-func (l *Listener) remove(c *conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.forget(c)
-}
-
 // forget gives the connection's place back. The caller holds mu.
 func (l *Listener) forget(c *conn) {
 	if _, open := l.open[c]; !open {

@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -116,7 +115,13 @@ func newHandler(c Config, p Pages) (*handler, error) {
 	if h.templates, err = h.site.Templates(p.Files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("account: %w", err)
 	}
-	h.table, h.tabs = slices.Concat(h.sessionPages(), p.Routes), p.Tabs
+	h.table, h.tabs = append([]Route{
+		{Method: "GET", Path: "signin", open: true, Serve: (*Visit).showSignIn},
+		{Method: "POST", Path: "signin", open: true, Serve: (*Visit).signIn},
+		{Method: "GET", Path: "session", Serve: (*Visit).showSession},
+		{Method: "POST", Path: "signout", Serve: (*Visit).signOut},
+		{Method: "POST", Path: "signout-everywhere", Serve: (*Visit).signOutEverywhere},
+	}, p.Routes...), p.Tabs
 	return h, nil
 }
 

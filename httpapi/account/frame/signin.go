@@ -10,16 +10,6 @@ import (
 	"payledger/httpapi/conns"
 )
 
-func (h *handler) sessionPages() []Route {
-	return []Route{
-		{Method: "GET", Path: "signin", open: true, Serve: (*Visit).showSignIn},
-		{Method: "POST", Path: "signin", open: true, Serve: (*Visit).signIn},
-		{Method: "GET", Path: "session", Serve: (*Visit).showSession},
-		{Method: "POST", Path: "signout", Serve: (*Visit).signOut},
-		{Method: "POST", Path: "signout-everywhere", Serve: (*Visit).signOutEverywhere},
-	}
-}
-
 // signInPage is what signin.html is filled with.
 type signInPage struct {
 	PageData
