@@ -81,8 +81,11 @@ func (s Source) Load(env connector.Env) (Loaded, error) {
 		return r.loaded(), nil
 	}
 	var err error
-	if r.content, err = read(s.File); err != nil {
+	if r.content, err = readUpTo(s.File, maxFile+1); err != nil {
 		return Loaded{}, err
+	}
+	if len(r.content) > maxFile {
+		return Loaded{}, fmt.Errorf("%s is longer than %d bytes", s.File, maxFile)
 	}
 	r.read()
 	if len(r.problems) > 0 {
@@ -109,14 +112,6 @@ func readUpTo(name string, limit int64) (content []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	return io.ReadAll(io.LimitReader(f, limit))
-}
-
-func read(name string) ([]byte, error) {
-	content, err := readUpTo(name, maxFile+1)
-	if err == nil && len(content) > maxFile {
-		err = fmt.Errorf("%s is longer than %d bytes", name, maxFile)
-	}
-	return content, err
 }
 
 func inOrder(problems []Problem) {
