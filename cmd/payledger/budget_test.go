@@ -61,9 +61,9 @@ func budgets() []budget {
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
 		{"the merchant's API", 2500, []string{"httpapi/merchant", "httpapi/wire"}},
-		{"one form of requests, errors and limits", 2650, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
+		{"one form of requests, errors and limits", 2550, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 1000, []string{"httpapi/checkout", "httpapi/paypage"}},
-		{"account", 4050, []string{
+		{"account", 4000, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},
 		{"documents", 400, []string{"httpapi/docs"}},
