@@ -4,7 +4,7 @@
 // It never touches the ledger and decides nothing: what it reads becomes signals
 // on NATS, which package signals judges.
 //
-// Each provider is a package below this one, with a row in connector/all.
+// Each provider is a package below this one, with a row in routesfile.Types.
 package connector
 
 import (

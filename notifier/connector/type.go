@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Type is one kind of connector: a row of connector/all.
+// Type is one kind of connector: a row of routesfile.Types.
 type Type struct {
 	Name string // the "type" of a connector in the routes file
 

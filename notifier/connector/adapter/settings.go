@@ -16,7 +16,7 @@ type settings struct {
 	PreviousSecretEnv  string `json:"previous_secret_env"`
 }
 
-// Type is the row of connector/all.
+// Type is the row of routesfile.Types.
 func Type() connector.Type {
 	return connector.Type{Name: "http", Private: true, Open: open, Sample: `{"url":"http://127.0.0.1:8090","secret_file":"adapter.secret"}`}
 }

@@ -83,7 +83,7 @@ type settings struct {
 	APIBase       string `json:"api_base"` // for tests: an address on loopback
 }
 
-// Type is the row of connector/all.
+// Type is the row of routesfile.Types.
 func Type() connector.Type {
 	return connector.Type{
 		Name: "yookassa", Title: "YooKassa",
