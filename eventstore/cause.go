@@ -10,10 +10,9 @@ import (
 	"payledger/domain"
 )
 
-// Cause says who had an event recorded, and within which trace. It stands in the
-// event's line, before the data, as the members actor and traceparent, each only
-// if there is one: so the Merkle tree covers it, and an exported or published
-// event has it. Decide never sees it.
+// Cause is the actor and the trace of an event. They are in the event's line, before the data, as
+// the members actor and traceparent, each only if it is set: so the Merkle tree covers them, and an
+// exported or published event has them. Decide never sees it.
 type Cause struct {
 	// Actor is "operator:" and a name, or the id of an API key. Events without one
 	// are those of the program itself, of customers and of providers.
@@ -38,7 +37,7 @@ func OperatorActor(name string) (string, error) {
 	return actor, nil
 }
 
-// validActor holds for what is the same inside and outside of JSON.
+// validActor reports whether s needs no escaping in JSON.
 func validActor(s string) bool {
 	return s != "" && len(s) <= MaxActor && utf8.ValidString(s) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == '"' || r == '\\' })
@@ -74,7 +73,7 @@ func (c Cause) append(line []byte) []byte {
 	return append(line, memberData...)
 }
 
-// cutCause reads what append wrote. False: it did not write this.
+// cutCause reads what append wrote; ok is false for anything else.
 func cutCause(line []byte) (c Cause, data []byte, ok bool) {
 	if data, ok = bytes.CutPrefix(line, []byte(memberData)); ok {
 		return c, data, true

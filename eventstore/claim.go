@@ -18,9 +18,8 @@ func ClaimOf(e domain.Event, version int) *Claim {
 	return nil
 }
 
-// WrongClaimError: a record does not make the claim of its event. A claim stands in
-// the record's header, which the log's tree does not cover: where one was removed, its
-// key can be used again.
+// WrongClaimError: a record's claim is not the one of its event. A claim is in the record's header,
+// which the log's tree does not cover: if it was removed, its key can be used again.
 type WrongClaimError struct {
 	Position Position
 	Reason   string
@@ -30,7 +29,7 @@ func (e *WrongClaimError) Error() string {
 	return fmt.Sprintf("the event at position %d: %s", e.Position, e.Reason)
 }
 
-// CheckClaim checks that the record makes the claim of its event. The error is a
+// CheckClaim checks that the record's claim is the one of its event. The error is a
 // *WrongClaimError.
 func CheckClaim(r Stored, ofEvent *Claim) error {
 	switch {

@@ -91,7 +91,7 @@ func (c *Codec) encode(s Stream, sequence uint64, id domain.ID, why Cause, e dom
 	if err := why.check(); err != nil {
 		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
 	}
-	line, err := appendHead(make([]byte, 0, headRoom+len(why.Actor)+len(why.Trace)+len(data)), s, sequence, id, t)
+	line, err := appendHead(make([]byte, 0, headSize+len(why.Actor)+len(why.Trace)+len(data)), s, sequence, id, t)
 	if err != nil {
 		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
 	}
@@ -99,8 +99,8 @@ func (c *Codec) encode(s Stream, sequence uint64, id domain.ID, why Cause, e dom
 }
 
 const (
-	// headRoom is more than most lines have beside their data and what their cause says.
-	headRoom = 288
+	// headSize is more than most lines need besides their data and what their cause says.
+	headSize = 288
 	// lineType is where the type begins in a line that appendHead writes.
 	lineType = len(`{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"`)
 )
@@ -198,8 +198,8 @@ func (c *Codec) decodeOwn(r Stored) (t domain.EventType, event any) {
 	if !ok {
 		return t, nil
 	}
-	var room [headRoom]byte
-	head, err := appendHead(room[:0], r.Stream, r.Sequence, r.Commit, t)
+	var buf [headSize]byte
+	head, err := appendHead(buf[:0], r.Stream, r.Sequence, r.Commit, t)
 	rest, headed := bytes.CutPrefix(r.Body, head)
 	_, rest, caused := cutCause(rest)
 	rest, ended := bytes.CutSuffix(rest, []byte{'}'})

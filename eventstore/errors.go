@@ -7,7 +7,7 @@ import (
 
 // Errors that the caller can expect to end by themselves, and ErrClosed.
 var (
-	// ErrBusy: the store has no room for the commit now; try again.
+	// ErrBusy: the store cannot accept the commit now; try again.
 	ErrBusy = errors.New("the event store is busy, try again")
 	// ErrFull: the disk is nearly full and the store refuses commits. Reads work,
 	// and commits do again once there is space.
@@ -65,8 +65,7 @@ func (e *SuspendedError) Error() string {
 
 func (e *SuspendedError) Unwrap() error { return e.Err }
 
-// Passing reports whether a commit with this error was not taken up and is worth
-// another try later.
+// Passing reports whether a commit with this error was not accepted and is worth another try later.
 func Passing(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, ErrFull) || errors.As(err, new(*SuspendedError))
 }

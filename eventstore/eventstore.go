@@ -69,10 +69,10 @@ type Record struct {
 	Event  domain.Event // nil: decode Body
 }
 
-// Claim ties a key to a record. An idempotency key can be claimed once within a
-// project, and is remembered for at least 30 days. A key for ever can be claimed
-// once in the whole log; it has no fingerprint. The two kinds are independent: a
-// key that is claimed as one can still be claimed as the other.
+// Claim ties a key to a record. An idempotency key can be claimed once within a project, and is
+// remembered for at least 30 days. A permanent key (Forever) can be claimed once in the whole log;
+// it has no fingerprint. The two kinds are independent: a key that is claimed as one can still be
+// claimed as the other.
 type Claim struct {
 	Key         domain.Digest
 	Fingerprint domain.Digest
@@ -90,9 +90,9 @@ type Commit struct {
 	Patient bool
 }
 
-// How long a store recognises the id of a commit, whatever its stream did since: for
-// RecentTime by the log's time, which is the time of the greatest event id in it,
-// and until RecentCommits others were recorded.
+// How long a store recognises the id of a commit, even if its stream has newer records: for
+// RecentTime by the log's time, which is the time of the greatest event id in it, and until
+// RecentCommits others were recorded.
 const (
 	RecentTime    = time.Minute
 	RecentCommits = 1 << 16
@@ -121,7 +121,7 @@ func (c Commit) Validate() error {
 		return errors.New("commit: the id is zero")
 	}
 	if c.Claim != nil && c.Claim.Forever && c.Claim.Fingerprint != (domain.Digest{}) {
-		return fmt.Errorf("commit %s: a claim for ever has no fingerprint", c.ID)
+		return fmt.Errorf("commit %s: a permanent claim has no fingerprint", c.ID)
 	}
 	return nil
 }
@@ -160,18 +160,16 @@ func (f Filter) Matches(s Stream) bool {
 // Store is the event log. It is safe for concurrent use. A crash cannot lose a
 // record that a method has shown: records become visible once they are durable.
 type Store interface {
-	// Append decides the commits in this order, each by itself: one that
-	// succeeds is written whole and is durable when Append returns. The
-	// results are in the order of the commits. Errors: *ClaimedError when the
-	// claim's key is taken, else *ConflictError when Expect is not the
-	// stream's last position, ErrBusy when the commit was not taken up and can
-	// be tried again, ErrFull while the disk has no room, ErrClosed, the
-	// context's error, Validate's, and *FatalError, after which the store
-	// takes no more commits and whether this one is durable is decided at the
-	// next open. A commit whose ID is that of a recent record of its stream
-	// (RecentTime, RecentCommits), of the stream's last record, or of the record
-	// that holds its claim, is that record: it is answered again, whatever was
-	// recorded since. So a caller that lost an answer can send the commit again.
+	// Append decides the commits in this order, each by itself: one that succeeds is written whole and
+	// is durable when Append returns. The results are in the order of the commits. Errors:
+	// *ClaimedError when the claim's key is taken, else *ConflictError when Expect is not the stream's
+	// last position, ErrBusy when the commit was not accepted and can be tried again, ErrFull while
+	// the disk is full, ErrClosed, the context's error, Validate's, and *FatalError, after which the
+	// store takes no more commits and whether this one is durable is decided at the next open. A
+	// commit whose ID is that of a recent record of its stream (RecentTime, RecentCommits), of the
+	// stream's last record, or of the record that holds its claim, is that record: it is answered
+	// again, even if others were recorded since. So a caller that lost an answer can send the commit
+	// again.
 	//
 	// When ctx ends while a commit is under way, Append returns soon: the
 	// result is the context's error, and the commit may still become durable.
@@ -185,8 +183,8 @@ type Store interface {
 	// are not read.
 	LoadAfter(ctx context.Context, s Stream, after Position) iter.Seq2[Stored, error]
 
-	// Claimed finds the record that claimed a project's idempotency key. It does
-	// not look for claims with Forever.
+	// Claimed finds the record that claimed a project's idempotency key. It does not look for
+	// permanent claims.
 	Claimed(ctx context.Context, project string, key domain.Digest) (Stored, bool, error)
 
 	// Scan yields the records after a position, in order. It ends after the record
@@ -201,10 +199,9 @@ type Store interface {
 	// Last is the position of the newest durable record, 0 for an empty log.
 	Last(ctx context.Context) (Position, error)
 
-	// LastOf is a position, at most Last, after which no durable record matches the
-	// filter: that of the newest matching record, or a later one if finding that
-	// takes more than a look into memory. A reader that has seen the log up to there
-	// has seen every record that matches.
+	// LastOf is a position, at most Last, after which no durable record matches the filter: that of
+	// the newest matching record, or a later one if finding that would need the disk. A reader that
+	// has seen the log up to it has seen every record that matches.
 	LastOf(ctx context.Context, f Filter) (Position, error)
 
 	// Close ends Follow, waits for the running commits and releases the log.
@@ -217,7 +214,7 @@ type Store interface {
 type Replica interface {
 	Store
 
-	// Here is the same store, whose reads ask nobody: they show what this one has.
+	// Here is the same store with local reads: they show what this one has.
 	Here() Store
 
 	// CatchUp waits until this one has every record whose Append had returned on any

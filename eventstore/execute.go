@@ -56,10 +56,9 @@ const maxTries = 16
 // earlier event, with Replayed set. A key that was claimed with another
 // fingerprint is a *ClaimedError; so is a provider's reference that was used.
 //
-// On a Replica the command is first decided on what this machine has. What is
-// recorded then is decided by Append for all machines, but a refusal, or that there is
-// nothing to do, may be old news: before it is answered, Execute catches up and decides
-// once more.
+// On a Replica the command is first decided on what this machine has. Append decides for all
+// machines whether its event is recorded, but a refusal, or that there is nothing to do, may be
+// stale: before it is answered, Execute catches up and decides once more.
 //
 // If a command is executed again under the same event id while its event is the
 // stream's last, the result is that event: a command whose answer was lost in a
@@ -71,7 +70,7 @@ func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 	}
 	here := Ledger{one.Here(), l.Codec}
 	r, err := execute(ctx, here, s, start, cmd, o)
-	if !doubtful(r.Event, err) {
+	if !maybeStale(r.Event, err) {
 		return r, err
 	}
 	if err := one.CatchUp(ctx); err != nil {
@@ -80,9 +79,9 @@ func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 	return execute(ctx, here, s, start, cmd, o)
 }
 
-// doubtful reports whether a result may be based on an old state of the stream. A
-// claim that was found was made.
-func doubtful(e domain.Event, err error) bool {
+// maybeStale reports whether a result may be based on an old state of the stream. A claim that was
+// found cannot be.
+func maybeStale(e domain.Event, err error) bool {
 	switch {
 	case err == nil:
 		return e == nil
@@ -103,7 +102,7 @@ func execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 		if o.Claim != nil {
 			earlier, ok, lookupErr := claimedBefore(ctx, l.Store, s.Project, o.Claim, err)
 			if ok && earlier.Commit == o.EventID {
-				return own(ctx, l, s, start, earlier)
+				return ownResult(ctx, l, s, start, earlier)
 			}
 			if ok {
 				return replay[S](l, earlier, o.Claim)
@@ -128,8 +127,8 @@ func claimedBefore(ctx context.Context, s Store, project string, c *Claim, faile
 	return s.Claimed(ctx, project, c.Key)
 }
 
-// own is the result of a command whose event was recorded, though Append could not tell.
-func own[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, state S, recorded Stored) (Result[S], error) {
+// ownResult is the result of a command whose event was recorded, although Append returned an error.
+func ownResult[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, state S, recorded Stored) (Result[S], error) {
 	f := folding[S]{state: state}
 	for r, err := range l.Store.LoadAfter(ctx, s, 0) {
 		if f.add(l.Codec, r, err); f.err != nil || r.Position == recorded.Position {

@@ -16,7 +16,7 @@ type Form struct {
 
 func (f Form) String() string { return fmt.Sprintf("%s, version %d", f.Type, f.Version) }
 
-// FormOf reads an event's form from its line. False: it is not the line of an event.
+// FormOf reads an event's form from its line; ok is false if it is not the line of an event.
 func FormOf(body []byte) (f Form, ok bool) {
 	if len(body) > lineType {
 		name, rest, _ := bytes.Cut(body[lineType:], []byte{'"'})
@@ -44,9 +44,9 @@ func Reads() map[string]int {
 	return all
 }
 
-// TooOldError: the commit was not taken up, since a node of the cluster runs a program
-// that cannot read events of this form. It is an ErrBusy: with a newer program there, the
-// same commit is taken up.
+// TooOldError: the commit was not accepted, since a node of the cluster runs a program that cannot
+// read events of this form. It is an ErrBusy: with a newer program there, the same commit is
+// accepted.
 type TooOldError struct {
 	Node string
 	Form Form

@@ -37,9 +37,8 @@ func upcasters() []Upcaster {
 		// Version 2 adds the route, which may be absent.
 		{Type: domain.TypePaymentCreated, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentPaid, From: 1, Lift: unchanged},
-		// Version 2 adds amount, currency and deadline. They stand in another event of
-		// the stream, which an upcaster does not see, so events of version 1 stay
-		// without them.
+		// Version 2 adds amount, currency and deadline. They are in another event of the stream, which an
+		// upcaster does not see, so events of version 1 stay without them.
 		{Type: domain.TypePaymentRouteAssigned, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentLateFunds, From: 1, Lift: unchanged},
 		// Version 2 adds the address of the shop, which may be absent.

@@ -37,7 +37,7 @@ func budgets() []budget {
 		}},
 		{"backup, export, restore, and what is saved of damaged files", 2650, []string{
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
-			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/carve", "eventstore/bolt/beside",
+			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
 		{"money comes in at providers", 6650, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",

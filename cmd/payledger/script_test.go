@@ -221,7 +221,7 @@ func spoil(file string, which func(eventstore.Position) bool) error {
 		return err
 	}
 	damaged := bytes.Clone(b)
-	_, err = bolt.Carve(context.Background(), bytes.NewReader(b), int64(len(b)), func(int64) {}, func(c bolt.Carved) error {
+	_, err = bolt.FindRecords(context.Background(), bytes.NewReader(b), int64(len(b)), func(int64) {}, func(c bolt.FoundRecord) error {
 		if which(c.Position) {
 			damaged[c.Offset+int64(c.Size)/2] ^= 1
 		}

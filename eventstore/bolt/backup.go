@@ -16,8 +16,8 @@ import (
 // called once with that position and the number of bytes, and returns the writer
 // that they go to.
 //
-// Appends go on meanwhile. Until the copy is done no page that it needs is written
-// over, so the file grows by what is appended: a slow writer should have a limit.
+// Appends continue meanwhile. Until the copy is done no page that it needs is overwritten, so the
+// file grows by what is appended: a slow writer needs a time limit.
 func (s *Store) Backup(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error {
 	if _, err := s.tail.Last(); err != nil {
 		return err
@@ -27,8 +27,8 @@ func (s *Store) Backup(ctx context.Context, begin func(last eventstore.Position,
 		if k, _ := tx.Bucket(bucketRecords).Cursor().Last(); len(k) == 8 {
 			last = eventstore.Position(binary.BigEndian.Uint64(k))
 		}
-		// The transaction may show a group that is not durable yet. If a power
-		// cut then takes it from the log, the copy would have another history.
+		// The transaction may show a group that is not durable yet. If a power cut then removed it from
+		// the log, the copy would have another history.
 		if last > 0 {
 			if err := s.wait(ctx, last-1); err != nil {
 				return err

@@ -20,11 +20,11 @@ const (
 	buildBytes   = 8 << 20
 )
 
-// Build makes a log of records of another log: ids, claims and bodies are kept as
-// they are, Prev is found. They come in order from position 1, and each has to
-// follow the one before it in its stream, else the error is an
+// Build writes a new log with the records of another one: ids, claims and bodies stay as they are,
+// Prev is set. They come in order from position 1, and each has to follow the one before it in its
+// stream, else the error is an
 // *eventstore.CorruptError. The file must not exist. It is synced when Build
-// returns nil; after an error it is of no use.
+// returns nil; after an error it is unusable.
 func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[eventstore.Stored, error]) (last eventstore.Position, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, exists(path)

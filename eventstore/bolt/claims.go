@@ -17,7 +17,7 @@ import (
 )
 
 // indexes find the records that claimed keys: idempotency keys, which are
-// forgotten after a time, and keys that are claimed for ever.
+// forgotten after a time, and keys that are claimed permanently.
 type indexes struct{ keys, forever *claims.Index }
 
 func (x *indexes) of(c *eventstore.Claim) *claims.Index {
@@ -54,7 +54,7 @@ func (x *indexes) close() {
 	}
 }
 
-// nameOf is the name of a claim's key in its index. A claim for ever belongs to
+// nameOf is the name of a claim's key in its index. A permanent claim belongs to
 // no project.
 func nameOf(project string, c *eventstore.Claim) claims.Name {
 	if c.Forever {
@@ -74,7 +74,7 @@ func holdsClaim(r eventstore.Stored, project string, c *eventstore.Claim) error 
 // claimsDir is the directory with the indexes of the log at path.
 func claimsDir(path string) string { return strings.TrimSuffix(path, ".db") + ".claims" }
 
-// foreverDir is, within claimsDir, the directory of the claims for ever.
+// foreverDir is, within claimsDir, the directory of the permanent claims.
 const foreverDir = "forever"
 
 // openClaims opens the indexes of claims and adds the records that they do not
@@ -115,7 +115,7 @@ func (s *Store) openClaims() error {
 	default:
 		return &OpenError{
 			Path: claimsDir(s.path), Err: fmt.Errorf("the index of claims: %w", err),
-			Advice: "check that the directory can be written to; it can be deleted and is then made anew",
+			Advice: "check that the directory can be written to; it can be deleted and is then rebuilt",
 		}
 	}
 	for _, one := range x.both() {
@@ -191,10 +191,9 @@ type span struct {
 // spans are the periods whose keys are remembered, oldest first.
 type spans []span
 
-// claim notes that the record at a position claims a key; newest is the greatest
-// event id so far. The first key of a span begins it, and of more than three spans
-// the oldest is forgotten. The passing of time alone forgets nothing: else a clock
-// that was a year ahead for a moment would free all keys.
+// claim notes that the record at a position claims a key; newest is the greatest event id so far.
+// The first key of a span begins it, and of more than three spans the oldest is forgotten. Time
+// alone forgets nothing: else a clock that was a year ahead for a moment would free all keys.
 func (s spans) claim(newest domain.ID, at eventstore.Position) (_ spans, begun bool) {
 	number := newest.Time() / spanMillis
 	if n := len(s); n > 0 && s[n-1].number == number {
@@ -221,7 +220,7 @@ func (s spans) value() []byte {
 	return b
 }
 
-// spansOf reads the spans; ok is false when they make no sense.
+// spansOf reads the spans; ok is false if they are not valid.
 func spansOf(tx *bbolt.Tx) (s spans, ok bool) {
 	b := tx.Bucket(bucketMeta).Get(keySpans)
 	if len(b)%spanSize != 0 || len(b) > spansKept*spanSize {

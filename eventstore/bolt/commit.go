@@ -35,7 +35,6 @@ func (s *Store) commitAll() {
 // commit commits a group and gives each commit its result. durable is how many of
 // its commits were written.
 func (s *Store) commit(g *group) (durable int) {
-	// Before anything is written, it has to be known which pages are free.
 	if !s.awaitSound() {
 		refuse(g.commits, eventstore.ErrClosed)
 		g.answer()
@@ -73,18 +72,16 @@ func (s *Store) commit(g *group) (durable int) {
 	return durable
 }
 
-// pagesOf is more than a transaction adds to the file, in bytes: each commit changes a
-// few pages of records and heads, which are written in new places.
+// pagesOf is an upper bound of what a transaction adds to the file, in bytes: each commit changes a
+// few pages of records and heads, which are copied on write.
 func pagesOf(commits, bytes int) int64 {
 	return 256<<10 + int64(commits)*(16<<10) + int64(bytes)
 }
 
-// write is the whole commit protocol: it makes what stage stages durable, which needs
-// at most so many bytes of pages. Before it
-// returns, no caller has an answer and no read shows anything of it, so until then a
-// crash may leave the log with it or without it. After an error nothing
-// of it is durable, or, if it is an *eventstore.FatalError, that is unknown. writing
-// is held.
+// write is the whole commit protocol: it makes what stage stages durable, which needs at most this
+// many bytes of pages. Before it returns, no caller has an answer and no read shows anything of it,
+// so until then a crash may leave the log with it or without it. After an error nothing of it is
+// durable, or, if it is an *eventstore.FatalError, that is unknown. The caller holds s.writing.
 func (s *Store) write(pages int64, stage func() error) (durable int, err error) {
 	if err := s.unwritable(); err != nil {
 		return 0, err
@@ -125,13 +122,13 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 	case err == nil:
 		// The group is durable: reads show it from here on, also before the answers.
 		s.slowDown()
-		// The files of the indexes of claims are made of durable records alone; what
-		// a crash takes of them is made anew.
+		// The indexes of claims write durable records only to their files; what a crash takes of these is
+		// rebuilt.
 		s.tail.Publish(staged.records)
 		staged.durableNow()
 		return len(staged.records), nil
 	case errors.Is(err, errNothing):
-		// There are refusals alone, and all are based on durable records.
+		// All commits were refused, on the basis of durable records.
 		return 0, nil
 	case errors.As(err, &undone):
 		// The transaction was rolled back, and so is what is in memory.
@@ -176,9 +173,9 @@ func (s *Store) awaitSound() bool {
 	}
 }
 
-// update runs fn in a write transaction, which has to be the one after the last
-// of this store, and then makes sure that the file is still the one at its path.
-// A panic of bbolt and a fault in its mapped file are errors. writing is held.
+// update runs fn in a write transaction, which has to be the one after the last of this store, and
+// then makes sure that the file is still the one at its path. A panic of bbolt and a fault in its
+// mapped file are errors. The caller holds s.writing.
 func (s *Store) update(fn func(*bbolt.Tx) error) error {
 	err := s.file.Update(func(tx *bbolt.Tx) error {
 		if id := uint64(tx.ID()); id != s.transaction+1 {
@@ -193,9 +190,8 @@ func (s *Store) update(fn func(*bbolt.Tx) error) error {
 	return s.file.InPlace()
 }
 
-// slowDown stands for what a sync takes longer on the disk of
-// Options.SyncDelay. bbolt syncs the pages of a group, then the page that
-// makes them count.
+// slowDown sleeps for what the two syncs of a group, of its pages and of the meta page, take longer
+// on the disk of Options.SyncDelay.
 func (s *Store) slowDown() {
 	if s.slower > 0 {
 		<-time.After(s.slower)

@@ -2,12 +2,11 @@
 //
 // # Durability
 //
-// One goroutine commits. It takes all commits that wait, a group, into one bbolt
-// transaction, checks each against the log and against those of the group before
-// it, and lets a refused commit fail alone. Results, also refusals, are handed out
-// only after the transaction is synced, so nobody acts on a record that a crash
-// could take back. The protocol with its crash points is the function commit; when
-// a group leaves is the type groupPolicy.
+// One goroutine commits. It writes all commits that wait, a group, in one bbolt transaction, checks
+// each against the log and against those of the group before it, and lets a refused commit fail
+// alone. Results, also refusals, are returned only after the transaction is synced, so no caller
+// acts on a record that a crash could undo. The protocol with its crash points is in write; the
+// type groupPolicy decides when a group is committed.
 //
 // bbolt shows a transaction to its readers before the last sync. Therefore the
 // store keeps the last durable position itself, moves it after the sync, and no
@@ -54,14 +53,13 @@
 //
 // # Damage
 //
-// bbolt trusts page numbers, so one wrong bit can make it write over pages in use.
-// Open therefore checks whatever the next commits touch (package boltfile): the
-// branches, the list of free pages, and all leaves but those of the records. For a
-// file larger than 256 MiB this is done in the background: commits wait until it is
-// known which pages are free, and no page that is then in use is written over
-// before all of them are checked. Damage that is found suspends commits; reading
-// goes on. Then all records and heads are searched for and read with a tenth of a
-// processor, and again every day; damage there is reported.
+// bbolt trusts page numbers, so one wrong bit can make it write over pages in use. Open therefore
+// checks everything that the next commits touch (package boltfile): the branches, the list of free
+// pages, and all leaves but those of the records. For a file larger than 256 MiB this is done in
+// the background: commits wait until it is known which pages are free, and no page that is then in
+// use is overwritten before all of them are checked. Damage that is found suspends commits; reads
+// continue. Then all records and heads are looked up and read with a tenth of a processor, and
+// again every day; damage there is reported.
 //
 // Before a group is answered, the file has to be the one at its path. If it is not,
 // everything that was answered is saved under another name, and the process must
@@ -77,7 +75,7 @@
 // records from the first position of the oldest span on are remembered.
 //
 // The directory LOG.claims next to LOG.db has the index of the keys that are
-// remembered, and LOG.claims/forever that of the keys that are claimed for ever:
+// remembered, and LOG.claims/forever that of the keys that are claimed permanently:
 // see package claims. Both are derived from the records and can be deleted while
 // the store is closed.
 package bolt

@@ -82,5 +82,5 @@ type UnsavedError struct {
 
 func (e *UnsavedError) Error() string {
 	return fmt.Sprintf("%s, the event log, is gone: %v while the server ran, and it cannot be saved: %v. It is tried again. "+
-		"Do not end this process: it alone has the log. Make room, or copy /proc/%d/fd/%d", e.Path, e.Why, e.Err, os.Getpid(), e.file)
+		"Do not end this process: it alone has the log. Free some space, or copy /proc/%d/fd/%d", e.Path, e.Why, e.Err, os.Getpid(), e.file)
 }

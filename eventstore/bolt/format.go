@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// FormatVersion is the version of the file's format: of the buckets, their keys
-// and values, and the records in them. Whatever changes one of these raises it.
-// It is written when a file is made and read before anything else of the content.
+// FormatVersion is the version of the file's format: of the buckets, their keys and values, and the
+// records in them. A change of any of these raises it. It is written when a file is made and read
+// before anything else of the content.
 const FormatVersion = 5
 
 // formatName is what "format" among the meta values begins with; the version

@@ -17,9 +17,8 @@ const (
 	maxMissing = 32
 )
 
-// NoteMissingCheckpoint notes for ever that the log, with the records that it has
-// now, was opened without the checkpoint that had been signed for it. It is called
-// before the first Append.
+// NoteMissingCheckpoint records permanently that the log, with the records that it has now, was
+// opened without the checkpoint that had been signed for it. It is called before the first Append.
 func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 	switch {
 	case s.readOnly:

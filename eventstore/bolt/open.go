@@ -198,8 +198,7 @@ func (s *Store) readMeta(tx *bbolt.Tx) (last eventstore.Position, err error) {
 	default:
 		return 0, damaged(s.path, "the last record has no position")
 	}
-	// Nothing may be written after a record that is damaged. A store for reading
-	// can read all the others.
+	// Nothing may be written after a damaged record. A store for reading can still read the others.
 	if _, err := record.Decode(last, v); err != nil && !s.readOnly {
 		return 0, damaged(s.path, err.Error())
 	}
@@ -245,8 +244,8 @@ func replacing(path string) error {
 	return &OpenError{Path: path, Err: ErrLocked, Detail: "it is being replaced", Advice: "try again"}
 }
 
-// Hold takes the lock of the log's file, whatever its content, so that nobody can
-// open it before release. Errors are ErrMissing, ErrLocked and the system's.
+// Hold takes the lock of the log's file without reading it, so that no process can open it before
+// release. Errors are ErrMissing, ErrLocked and the system's.
 func Hold(path string) (release func() error, err error) {
 	release, err = boltfile.Hold(path)
 	switch {

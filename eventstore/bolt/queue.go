@@ -65,9 +65,8 @@ func newQueue() *queue {
 
 func newGroup() *group { return &group{done: make(chan struct{}), later: make(chan struct{})} }
 
-// add puts the commits without an error into the next group. It returns the channel
-// that is closed when they have their results, nil if there are none. A commit for
-// which there is no room gets ErrBusy.
+// add puts the commits without an error into the next group. It returns the channel that is closed
+// when they have their results, nil if there are none. A commit that does not fit gets ErrBusy.
 func (q *queue) add(commits []pending, results []eventstore.Appended) (answered <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,8 +111,8 @@ func (q *queue) put(p *pending) error {
 	return nil
 }
 
-// take waits until the policy lets the next group leave, and returns it: nil when
-// the queue is closed and empty. Only the committer calls it.
+// take waits until the policy lets the next group be committed, and returns it: nil when the queue
+// is closed and empty. Only the committer calls it.
 func (q *queue) take(p groupPolicy) *group {
 	for free := time.Now(); ; {
 		q.gather()
@@ -149,7 +148,7 @@ func (q *queue) gather() {
 // idle is the wait for the first commit of a group.
 const idle = -1
 
-// leave takes the next group, or says how long it stays if nothing is added.
+// leave takes the next group, or returns how long to wait for it if nothing is added.
 func (q *queue) leave(p groupPolicy, free time.Time) (g *group, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,19 +181,18 @@ func (q *queue) close() {
 	}
 }
 
-// groupPolicy decides when a group leaves, by the group before it. The zero value
-// lets a group leave at once.
+// groupPolicy decides when a group is committed, by the group before it. The zero value does not
+// wait.
 //
 // Patient commits wait for others to share their syncs, up to twice the time that
 // the last group took: a writer that was just answered is back by then. Without
 // this, a lone writer finds the committer busy with the patient commit that
 // followed his last one: 236 commits/s instead of 396, and twice the CPU.
 //
-// Other commits wait until as many are there as in the last group, at most half
-// the time that it took: a group that leaves without those who were just answered
-// costs a transaction and two syncs of its own. Without this, 64 writers are at 47
-// commits a group instead of 62, at 7,700 commits/s instead of 11,400, and at a
-// third more CPU for each.
+// Other commits wait until as many are there as in the last group, at most half the time that it
+// took: a group without those who were just answered costs a transaction and two syncs more.
+// Without this, 64 writers reach 47 commits a group instead of 62, 7,700 commits/s instead of
+// 11,400, with a third more CPU for each.
 //
 //	go test -run XXX -bench Append ./eventstore/bolt
 type groupPolicy struct {
@@ -209,11 +207,10 @@ const (
 	maxRefill  = 5 * time.Millisecond
 	minWriters = 8 // fewer are not waited for: a sleep takes a millisecond at least
 
-	maxPatient = 256 // patient commits that are worth a sync of their own
+	maxPatient = 256 // this many patient commits do not wait for others
 )
 
-// wait is how long a group with commits stays; free is when the committer became
-// free.
+// wait is how long a group with commits waits; free is when the committer became free.
 func (p groupPolicy) wait(g *group, free, now time.Time) time.Duration {
 	switch {
 	case g.patient() >= maxPatient:

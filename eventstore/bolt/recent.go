@@ -12,10 +12,10 @@ import (
 	"payledger/eventstore/bolt/record"
 )
 
-// readRecent reads the ids of the newest records before the first group. It waits
-// until the branches of the file are known to be sound, because bbolt follows a
-// circle of them for ever. A record that cannot be read is skipped: its commit is
-// recognised as long as it is its stream's last.
+// readRecent reads the ids of the newest records before the first group. It waits until the
+// branches of the file are known to be sound, because bbolt follows a cycle of them forever. A
+// record that cannot be read is skipped: its commit is recognised as long as it is its stream's
+// last.
 func (s *Store) readRecent() error {
 	if s.staging.idsRead {
 		return nil

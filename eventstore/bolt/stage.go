@@ -16,9 +16,9 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-// staging is the group that is on its way into the file. Each commit is written
-// into the transaction as soon as it has passed the checks, so the next one is
-// checked against it. One staging serves one group after the other.
+// staging is the group that is being written into the transaction. Each commit is written once it
+// has passed the checks, so the next one is checked against it. One staging is used for one group
+// after the other.
 type staging struct {
 	index  *indexes // nil: of a log that is being built
 	spans  spans
@@ -44,7 +44,7 @@ type staging struct {
 // maxBytes bounds the memory that is kept for the next group.
 const maxBytes = 1 << 20
 
-// begin begins a group behind the last durable position.
+// begin begins a group after the last durable position.
 func (g *staging) begin(tx *bbolt.Tx, durable eventstore.Position) {
 	clear(g.records)
 	clear(g.values)
@@ -59,7 +59,7 @@ func (g *staging) begin(tx *bbolt.Tx, durable eventstore.Position) {
 	g.headAt = g.heads.Cursor()
 }
 
-// since is what was appended to the bytes since they were so many.
+// since is what was appended to the bytes since their length was n.
 func (g *staging) since(n int) []byte { return g.bytes[n:len(g.bytes):len(g.bytes)] }
 
 // add decides a commit and sets its result. An error is fatal for the whole
@@ -114,8 +114,7 @@ func (g *staging) claimed(c *eventstore.Commit, at eventstore.Position, err erro
 	return eventstore.Appended{Stored: r}
 }
 
-// append writes the commit behind its stream's head, if that is where it expects
-// it.
+// append writes the commit after its stream's head, if that is the position it expects.
 func (g *staging) append(p *pending) error {
 	c := &p.commit
 	key, head, err := g.head(c.Record.Stream)
@@ -148,9 +147,9 @@ func (g *staging) append(p *pending) error {
 	return g.stage(&r, p.name)
 }
 
-// stage adds a record that was put to what the next one is checked against: the
-// claims and ids in memory. Readers do not look at positions that are not durable.
-// name is that of its claim, if it has one.
+// stage adds the claim and id of a record that was put to those in memory, which the next commit is
+// checked against. Readers never read positions that are not durable. name is that of its claim, if
+// it has one.
 func (g *staging) stage(r *eventstore.Stored, name claims.Name) error {
 	g.records = append(g.records, *r)
 	if r.Commit.Compare(g.newest) > 0 {
@@ -171,8 +170,8 @@ func (g *staging) stage(r *eventstore.Stored, name claims.Name) error {
 	return g.meta.Put(keySpans, g.spans.value())
 }
 
-// durableNow says that what was staged is durable. Keys are forgotten only now,
-// since what is forgotten could not be taken back.
+// durableNow is called when what was staged is durable. Keys are forgotten only now, since undo
+// could not bring them back.
 func (g *staging) durableNow() {
 	g.index.durable(&g.records[len(g.records)-1])
 	if g.before.first() != g.spans.first() {

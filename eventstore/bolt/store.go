@@ -24,8 +24,7 @@ type Options struct {
 	// SyncDelay is added to each of a group's two syncs, to measure what a slower
 	// disk would do.
 	SyncDelay time.Duration
-	// Replaceable: another file may be put in the place of this one on purpose,
-	// as a restore does. Nothing is saved then.
+	// Replaceable: the file may be replaced on purpose, as a restore does. It is not saved then.
 	Replaceable bool
 	// Replicate is called with each group once it is staged, before anything of it is
 	// written to the file: see Group. An error takes the group back, and is what its
@@ -76,11 +75,11 @@ type Store struct {
 	applied  applied
 	unsaved  *boltfile.ReplacedError // the file lost its name and is to be saved
 
-	beside    sync.WaitGroup // the goroutines other than the committer
-	committer sync.WaitGroup
-	fatal     chan struct{}
-	fatalOnce sync.Once
-	failure   atomic.Pointer[eventstore.FatalError]
+	background sync.WaitGroup // the goroutines other than the committer
+	committer  sync.WaitGroup
+	fatal      chan struct{}
+	fatalOnce  sync.Once
+	failure    atomic.Pointer[eventstore.FatalError]
 
 	sound       chan struct{} // closed once it is known which pages are free
 	damaged     atomic.Bool
@@ -168,8 +167,8 @@ func (s *Store) Suspended() error {
 	return nil
 }
 
-// Refuses says why commits fail now or would, nil if they do not: the log was stopped,
-// or its disk has no room. It asks the disk.
+// Refuses says why commits would fail now, nil if they would not: the log was stopped, or its disk
+// is full. It asks the file system.
 func (s *Store) Refuses() error {
 	if err := s.stopped(); err != nil {
 		return err
@@ -194,11 +193,11 @@ func (s *Store) stopped() error {
 // begin starts the goroutines of a store for writing.
 func (s *Store) begin() {
 	s.committer.Go(s.commitAll)
-	s.beside.Go(s.checkBeside)
-	s.beside.Go(s.watch)
+	s.background.Go(s.checkInBackground)
+	s.background.Go(s.watch)
 }
 
-// Close implements eventstore.Store. Closing again answers the same.
+// Close implements eventstore.Store. A second call returns the same error.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closing)
@@ -208,8 +207,8 @@ func (s *Store) Close() error {
 		if s.claims != nil {
 			s.claims.close()
 		}
-		s.beside.Wait()
-		s.closeErr = errors.Join(s.lastLook(), s.file.Close())
+		s.background.Wait()
+		s.closeErr = errors.Join(s.saveIfReplaced(), s.file.Close())
 	})
 	return s.closeErr
 }

@@ -16,12 +16,11 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-// Verify checks the whole log: the structure of the file (of a log that was opened
-// for reading by bbolt's own check too), checksums, positions without gaps, each
-// record's link to the one before it in its stream, and the heads and the index of
-// idempotency keys against the records. Every record and every head is searched
-// for as reads do. The error is an *eventstore.CorruptError, the first that is
-// found, ErrClosed or the context's. Commits go on meanwhile; the file may grow a
+// Verify checks the whole log: the structure of the file (of a log that was opened for reading by
+// bbolt's own check too), checksums, positions without gaps, each record's link to the one before
+// it in its stream, and the heads and the index of idempotency keys against the records. Every
+// record and every head is searched for as reads do. The error is an *eventstore.CorruptError, the
+// first that is found, ErrClosed or the context's. Commits continue meanwhile; the file may grow a
 // little more than usual.
 func (s *Store) Verify(ctx context.Context) error { return s.verify(ctx, rowCache, false) }
 
@@ -82,7 +81,7 @@ type verifier struct {
 	sum   uint64 // of sequences at or before last
 }
 
-// run works in short transactions, so that no page is kept for long. Between them
+// run works in short transactions, so that no page is kept from reuse for long. Between them
 // records do not change, and heads change to records after those that were seen.
 func (v *verifier) run(s *Store) error {
 	last, err := s.tail.Last()

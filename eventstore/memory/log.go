@@ -20,7 +20,7 @@ type log struct {
 	blind   bool // a flaw: damage is not noticed
 }
 
-// claimKey is what a claim claims. A claim for ever belongs to no project.
+// claimKey is what a claim claims. A permanent claim belongs to no project.
 type claimKey struct {
 	project string
 	key     domain.Digest

@@ -28,7 +28,7 @@ func TestBrokenStores(t *testing.T) {
 	}{
 		{"staged conflict", flaws{ignoreStaged: true}, false},
 		{"staged claim", flaws{ignoreStaged: true}, false},
-		{"staged claim for ever", flaws{ignoreStaged: true}, false},
+		{"staged permanent claim", flaws{ignoreStaged: true}, false},
 		{"nothing early", flaws{earlyRefusals: true}, false},
 		{"nothing early", flaws{earlyRecords: true}, false},
 		{"faults", flaws{survivesFaults: true}, false},

@@ -2,7 +2,7 @@ package storetest
 
 import "payledger/eventstore"
 
-// checkForever: a key that is claimed for ever is given away once in the whole
+// checkForever: a key that is claimed permanently is given away once in the whole
 // log, and has nothing to do with idempotency keys.
 func checkForever(s *subject) {
 	first := s.forever(stream("prj_a", 1), 0, 1)
@@ -11,7 +11,7 @@ func checkForever(s *subject) {
 	bad := s.forever(stream("prj_a", 9), 0, 2)
 	bad.Claim.Fingerprint[0] = 1
 	if _, err := eventstore.AppendOne(s.Context(), s.store, bad); err == nil {
-		s.Error("a claim for ever with a fingerprint was taken")
+		s.Error("a permanent claim with a fingerprint was taken")
 	}
 	for range 2 {
 		for _, again := range []eventstore.Commit{
@@ -37,7 +37,7 @@ func checkForever(s *subject) {
 		}
 		s.same("Claimed", got, keyed)
 		if _, ok := s.claimed(s.claiming(stream("prj_b", 2), 0, 1)); ok {
-			s.Error("what was claimed for ever is found as an idempotency key")
+			s.Error("what was claimed permanently is found as an idempotency key")
 		}
 		s.reopen()
 	}
@@ -47,7 +47,7 @@ func checkForever(s *subject) {
 }
 
 // checkForeverLasts: years and any number of idempotency keys later, a key that
-// was claimed for ever is still taken.
+// was claimed permanently is still taken.
 func checkForeverLasts(s *subject) {
 	const day = 24 * 60 * 60 * 1000
 	at := func(c eventstore.Commit, days int) eventstore.Commit {

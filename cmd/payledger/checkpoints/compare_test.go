@@ -90,7 +90,7 @@ func TestUnreadableEventStopsTheSigning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = bolt.Carve(t.Context(), bytes.NewReader(bytes.Clone(ledger)), int64(len(ledger)), func(int64) {}, func(c bolt.Carved) error {
+	_, err = bolt.FindRecords(t.Context(), bytes.NewReader(bytes.Clone(ledger)), int64(len(ledger)), func(int64) {}, func(c bolt.FoundRecord) error {
 		if c.Position == 100 {
 			ledger[c.Offset+int64(c.Size)/2] ^= 4
 		}

@@ -128,31 +128,31 @@ func (c *collected) addLedger(ctx context.Context, name string) error {
 	}
 	const unit = 1 << 20
 	show := cli.Progress(c.Stderr, "Looking through "+name+" (MiB)")
-	var places []bolt.Carved
-	remains, err := bolt.Carve(ctx, f, info.Size(), func(done int64) {
+	var found []bolt.FoundRecord
+	file, err := bolt.FindRecords(ctx, f, info.Size(), func(done int64) {
 		show(eventstore.Position(done/unit), eventstore.Position(info.Size()/unit))
-	}, func(found bolt.Carved) error {
-		places = append(places, found)
+	}, func(r bolt.FoundRecord) error {
+		found = append(found, r)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	p := &part{name: name, log: remains.LogID, records: carved(f, arranged(places))}
+	p := &part{name: name, log: file.LogID, records: readRecords(f, arranged(found))}
 	switch {
-	case len(places) == 0 && p.log.IsZero():
+	case len(found) == 0 && p.log.IsZero():
 		p.trouble = "nothing of a log can be read in it"
-	case remains.Unread > 0:
-		p.trouble = fmt.Sprintf("%d bytes of it cannot be read", remains.Unread)
+	case file.Unread > 0:
+		p.trouble = fmt.Sprintf("%d bytes of it cannot be read", file.Unread)
 	}
 	c.parts = append(c.parts, p)
 	return nil
 }
 
-// arranged sorts the places by position, the ones in use first, and removes
+// arranged sorts the records by position, the ones in use first, and removes
 // further copies of a record.
-func arranged(places []bolt.Carved) []bolt.Carved {
-	slices.SortFunc(places, func(a, b bolt.Carved) int {
+func arranged(found []bolt.FoundRecord) []bolt.FoundRecord {
+	slices.SortFunc(found, func(a, b bolt.FoundRecord) int {
 		if c := cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Sum, b.Sum), cmp.Compare(a.Size, b.Size)); c != 0 || a.Used == b.Used {
 			return c
 		}
@@ -161,22 +161,23 @@ func arranged(places []bolt.Carved) []bolt.Carved {
 		}
 		return 1
 	})
-	return slices.Clip(slices.CompactFunc(places, func(a, b bolt.Carved) bool {
+	return slices.Clip(slices.CompactFunc(found, func(a, b bolt.FoundRecord) bool {
 		return a.Position == b.Position && a.Sum == b.Sum && a.Size == b.Size
 	}))
 }
 
-func carved(f io.ReaderAt, places []bolt.Carved) func(context.Context) iter.Seq2[piece, error] {
+// readRecords reads the records again when they are asked for.
+func readRecords(f io.ReaderAt, found []bolt.FoundRecord) func(context.Context) iter.Seq2[piece, error] {
 	return func(ctx context.Context) iter.Seq2[piece, error] {
 		return func(yield func(piece, error) bool) {
-			for _, place := range places {
-				record, err := bolt.ReadCarved(f, place)
+			for _, at := range found {
+				record, err := bolt.ReadFound(f, at)
 				p := piece{Stored: record}
-				if place.Used {
+				if at.Used {
 					p.grade = recorded
 				}
 				if errors.As(err, &p.bad) {
-					p.Position, err = place.Position, nil
+					p.Position, err = at.Position, nil
 				}
 				if err == nil {
 					err = ctx.Err()

@@ -1,5 +1,5 @@
-// Package claims is the index of idempotency keys: it finds the record that
-// claimed a key. It is a small log-structured merge tree beside the log's file.
+// Package claims is the index of idempotency keys: it finds the record that claimed a key. It is a
+// small log-structured merge tree next to the log's file.
 //
 // # Why it is not a bucket of the log's file
 //
@@ -27,7 +27,7 @@
 // must end. While a record that may have claimed a key cannot be read, the index
 // is incomplete: Find fails for a key that it does not find.
 //
-// Claims for ever have an index of their own, in which nothing is forgotten. Of
+// Permanent claims have an index of their own, in which nothing is forgotten. Of
 // 10 million claims it takes 256 MB of disk; if it is lost, it is rebuilt from
 // the whole log before the store opens, at about half a microsecond a record and
 // one a claim. No table has more than 2^24 entries: the filter of a new table
@@ -35,13 +35,11 @@
 //
 // # Names
 //
-// An entry has 16 bytes of SHA-256 over the key and its project: 128 bits. Two
-// keys of one project with the same name are found after 2^64 hashes on average,
-// by somebody who chooses both keys. All that a merchant gains from that work is
-// a conflict between two of his own keys: the record that Find leads to is read,
-// its whole key differs, and the store reports damage instead of an earlier
-// payment. A second key for a given name, such as that of another project, takes
-// 2^128 hashes.
+// An entry has 16 bytes of SHA-256 over the key and its project: 128 bits. Two keys of one project
+// with the same name are found after 2^64 hashes on average, by someone who chooses both keys. All
+// that a merchant gains from that work is a conflict between two of his own keys: the record that
+// Find leads to is read, its whole key differs, and the store reports damage instead of an earlier
+// payment. A second key for a given name, such as that of another project, takes 2^128 hashes.
 //
 // # The files
 //
@@ -55,13 +53,13 @@
 //	then    170 entries each: name (16) position (8), ordered by name
 //	last    63 lines of 64 bytes each: a Bloom filter of the names
 //
-// The number in the first block is the version of the format. Tables of any other
-// version are deleted and made anew from the log.
+// The number in the first block is the version of the format. Tables of any other version are
+// deleted and rebuilt from the log.
 //
 // Names are evenly distributed, so a search begins where the name should be: a
 // name whose first 8 bytes are the part x of 2^64 is in line x of the filter and
 // near block x of the entries. Its bits in the line are the lowest 7 times 9 of its
 // last 8 bytes, each the number of a bit, from the lowest of the first byte.
 //
-// A name of a claim for ever is made without a project.
+// A name of a permanent claim is made without a project.
 package claims

@@ -6,10 +6,9 @@ import (
 	"math/bits"
 )
 
-// The form of a table's Bloom filter; see the package comment. Looking for a key
-// that nobody claimed reads one cache line of the filter; fewer than one such
-// key in 100 is then looked for among the entries, which costs about ten times
-// as much.
+// The form of a table's Bloom filter; see the package comment. Looking up a key without a claim
+// reads one cache line of the filter; fewer than one such key in 100 is then looked for among the
+// entries, which costs about ten times as much.
 const (
 	filterLine    = 64 // bytes of a cache line
 	filterLines   = blockData / filterLine
@@ -18,10 +17,10 @@ const (
 	filterBitMask = filterLine*8 - 1
 )
 
-// filter is a filter that is being made: its blocks.
+// filter is the blocks of a filter that is being built.
 type filter [][]byte
 
-// newFilter has room for so many names.
+// newFilter returns a filter for this many names.
 func newFilter(names int) filter {
 	const each = filterNames * filterLines
 	f := make(filter, (names+each-1)/each)
@@ -48,7 +47,7 @@ func mayHave(line []byte, n Name) bool {
 	return true
 }
 
-// lineOf is where a name's line is in a filter of so many blocks.
+// lineOf is the position of a name's line in a filter with this many blocks.
 func lineOf(n Name, blocks int) (block, at int) {
 	line, _ := bits.Mul64(binary.BigEndian.Uint64(n[:]), uint64(blocks*filterLines))
 	return int(line / filterLines), int(line%filterLines) * filterLine

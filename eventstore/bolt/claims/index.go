@@ -36,7 +36,7 @@ var ErrClosed = errors.New("the index of claims is closed")
 // key and its project.
 type Name [16]byte
 
-// NameOf is the name of a project's key; project is "" for a claim for ever.
+// NameOf is the name of a project's key; project is "" for a permanent claim.
 func NameOf(project string, key [32]byte) Name {
 	sum := sha256.Sum256(append(append(make([]byte, 0, 96), key[:]...), project...))
 	return Name(sum[:])
@@ -46,7 +46,7 @@ func NameOf(project string, key [32]byte) Name {
 type Config struct {
 	Dir     string   // is made if it does not exist
 	Log     [16]byte // the log's id
-	Forever bool     // the index is that of claims for ever
+	Forever bool     // the index is that of permanent claims
 	First   uint64   // keys of records before this position are not remembered
 
 	// Holds reports whether the log has the event at the position. Tables for
@@ -165,7 +165,7 @@ func (x *Index) First() uint64 {
 	return x.first
 }
 
-// Forget gives up the keys of the records before a position.
+// Forget forgets the keys of the records before a position.
 func (x *Index) Forget(before uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -287,8 +287,7 @@ func (x *Index) write(b *batch) error {
 	return nil
 }
 
-// replace puts other tables in place. When it returns, nobody reads the former
-// ones any more.
+// replace replaces the tables. When it returns, no goroutine reads the former ones any more.
 func (x *Index) replace(tables []*table) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -316,7 +315,7 @@ func (x *Index) damaged(err error) bool {
 	d, ok := errors.AsType[*DamagedError](err)
 	if ok {
 		_ = os.Remove(d.Path)
-		x.failed(fmt.Errorf("%w; it was deleted and is made anew at the next start", err))
+		x.failed(fmt.Errorf("%w; it was deleted and is rebuilt at the next start", err))
 	}
 	return ok
 }

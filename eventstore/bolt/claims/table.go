@@ -18,8 +18,8 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-// The form of a table; see the package comment. Tables of any other version
-// than the one in these names are deleted and made anew.
+// The form of a table; see the package comment. Tables of any other version than the one in these
+// names are deleted and rebuilt.
 const (
 	keysMagic    = "payledger claims 2\n"
 	foreverMagic = "payledger forever2\n"
@@ -33,7 +33,7 @@ const (
 // kind says whose claims an index holds.
 type kind struct {
 	log     [16]byte // the log's id
-	forever bool     // claims for ever
+	forever bool     // permanent claims
 }
 
 func (k kind) magic() string {
@@ -71,7 +71,7 @@ type table struct {
 	checked []atomic.Bool // blocks whose checksum was verified
 }
 
-// DamagedError: a table is not what was written. It has been deleted.
+// DamagedError: a table is damaged. It has been deleted.
 type DamagedError struct {
 	Path   string
 	Reason string
@@ -127,7 +127,7 @@ func (t *table) unmap() {
 	t.data = nil
 }
 
-// remove deletes the file. Nobody may read the table any more.
+// remove deletes the file. No goroutine may read the table any more.
 func (t *table) remove() {
 	t.unmap()
 	_ = os.Remove(t.path) // a file that stays is deleted at the next start

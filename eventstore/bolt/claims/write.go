@@ -84,8 +84,8 @@ func sealed(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, boltfile.Sum(b))
 }
 
-// endBlock completes the block that is being filled. Once at least so many bytes
-// are complete, they are written and synced.
+// endBlock completes the block that is being filled. Once at least this many bytes are complete,
+// they are written and synced.
 func (w *writer) endBlock(least int) error {
 	if len(w.block) > 0 {
 		w.blocks = append(w.blocks, sealed(w.block)...)

@@ -19,7 +19,7 @@ type IDs struct {
 	since         uint64 // the log's time in ms when the active generation began
 }
 
-// NewIDs is empty. The ids that are in the log are added before any other; newest is
+// NewIDs returns an empty index. The ids that are in the log are added before any other; newest is
 // the greatest of them.
 func NewIDs(newest domain.ID) IDs { return IDs{since: newest.Time()} }
 

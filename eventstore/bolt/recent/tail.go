@@ -25,7 +25,7 @@ type Tail struct {
 	ring    []eventstore.Stored // of MaxRecords, made with the first; each record at the slot of its position
 	held    int                 // how many records of the ring are set, the last one at durable
 	bytes   int                 // of their bodies
-	wake    chan struct{}       // closed when durable moves; nil while nobody waits
+	wake    chan struct{}       // closed when durable moves; nil while no reader waits
 
 	closed   atomic.Bool // it and lastSeen are read without mu
 	lastSeen *lastSeen
@@ -162,7 +162,7 @@ func (t *Tail) After(dst []eventstore.Stored, p eventstore.Position, f eventstor
 	return dst, p, t.durable, true, nil
 }
 
-// Close makes every later question answer eventstore.ErrClosed.
+// Close makes all later calls return eventstore.ErrClosed.
 func (t *Tail) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"payledger/eventstore"
 )
 
-// dictionaryText is what bodies have in common: one line of each event that most
-// payments have. It may never change within a format of the record.
+// dictionaryText is text that bodies have in common: one line of each event that most payments
+// have. It may never change within a format of the record.
 const dictionaryText = `"reason":"provider","signal":{"route":"sandbox","outcome":"failed","reference":"` +
 	`{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"payment.route_assigned","version":1,"project":"prj_01M7W70000M8T4R7B5N0C1D2E3","kind":"payment","stream":"01M7W78FJBM8T4R7B5N0C1D2E3","sequence":2,"at":"2026-11-20T10:15:30.400Z","data":{"route":"sandbox"}}` +
 	`{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"payment.expired","version":1,"project":"prj_01M7W70000M8T4R7B5N0C1D2E3","kind":"payment","stream":"01M7W78FJBM8T4R7B5N0C1D2E3","sequence":3,"at":"2026-11-20T10:15:30.400Z","data":{"reason":"deadline"}}` +
@@ -21,7 +21,7 @@ const dictionaryText = `"reason":"provider","signal":{"route":"sandbox","outcome
 	`{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"payment.paid","version":2,"project":"prj_01M7W70000M8T4R7B5N0C1D2E3","kind":"payment","stream":"01M7W78FJBM8T4R7B5N0C1D2E3","sequence":3,"at":"2026-11-20T10:19:02.400Z","data":{"signal":{"route":"sandbox","outcome":"paid","reference":"sandbox-01M7W7EYW0Q6V8B0N5R7T2M4C6","amount":"1500.00","currency":"RUB","started_at":"2026-11-20T10:19:02.000Z"}}}` +
 	`{"id":"01M7W78FJBM8T4R7B5N0C1D2E3","type":"payment.created","version":1,"project":"prj_01M7W70000M8T4R7B5N0C1D2E3","kind":"payment","stream":"01M7W78FJBM8T4R7B5N0C1D2E3","sequence":1,"at":"2026-11-20T10:15:30.123Z","data":{"created_at":"2026-11-20T10:15:30.123Z","expires_at":"2026-11-20T11:15:30.123Z","amount":"1500.00","currency":"RUB","description":"order-1042","payload":{},"link":{"base":"https://pay.example.com","key_version":1,"render":1},"idempotency":{"key":"","fingerprint":"`
 
-// dictionary begins with a number that S2 wants and this format leaves at zero.
+// dictionary begins with a number that S2 requires and this format leaves at zero.
 var dictionary = s2.NewDict([]byte("\x00" + dictionaryText)) //nolint:gochecknoglobals // immutable
 
 // minCompressed is the shortest body that is compressed: encoding costs as much
@@ -42,8 +42,8 @@ func compress(to, body []byte) ([]byte, bool) {
 	return to[:at+len(block)], at+len(block)-start < len(body)
 }
 
-// decompress reads what compress wrote, into memory that room gives.
-func decompress(b []byte, room func(n int) []byte) ([]byte, error) {
+// decompress reads what compress wrote, into memory from alloc.
+func decompress(b []byte, alloc func(n int) []byte) ([]byte, error) {
 	if len(b) < 4 {
 		return nil, errShort
 	}
@@ -55,7 +55,7 @@ func decompress(b []byte, room func(n int) []byte) ([]byte, error) {
 	case n == 0 || n > eventstore.MaxBody:
 		return nil, fmt.Errorf("its body would have %d bytes", n)
 	}
-	body, err := dictionary.Decode(room(n)[:n], block)
+	body, err := dictionary.Decode(alloc(n)[:n], block)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("its body cannot be decompressed: %w", err)

@@ -7,9 +7,8 @@ import (
 	"payledger/eventstore"
 )
 
-// Find is the number of bytes of the record of a position at the beginning of b,
-// which may go on behind it; 0 if there is none. A record ends where its checksum
-// matches and it can be decoded.
+// Find is the size of the record of a position at the beginning of b, which may have more bytes
+// after it; 0 if there is none. A record ends where its checksum matches and it can be decoded.
 func Find(p eventstore.Position, b []byte) int {
 	if len(b) <= fixedSize || b[4] != format || b[5]&^allFlags != 0 || b[fixedSize] == 0 { // a sequence is from 1
 		return 0

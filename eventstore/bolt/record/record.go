@@ -1,5 +1,5 @@
-// Package record is the form of a record in the event log: bytes that prove
-// themselves, whatever file they are in. Numbers are big-endian.
+// Package record is the format of a record in the event log: bytes with a checksum of their own,
+// which can be checked in any file. Numbers are big-endian.
 //
 // A record at position p is
 //
@@ -8,13 +8,13 @@
 //	4       1      format of the record, 3
 //	5       1      flags: bit 0, an idempotency key follows; bit 1, the body is
 //	               compressed; bit 2, the stream is a payment's, named by two ids; bit 3, a
-//	               claim for ever follows, never with bit 0; all others 0
+//	               permanent claim follows, never with bit 0; all others 0
 //	6       16     event id
 //	22      …      sequence within the stream, from 1, as a varint
 //	…       …      how many positions before p the stream's record before this one
 //	               is, 0 for the first, as a varint
 //	…       64     with bit 0: idempotency key (32), fingerprint (32)
-//	…       32     with bit 3: the key that is claimed for ever
+//	…       32     with bit 3: the key that is claimed permanently
 //	…       32     with bit 2: the project's id without "prj_" (16), the payment's (16)
 //	…       1+n    else: project: its length in bytes, then the bytes
 //	…       1+n          kind, likewise
@@ -64,14 +64,14 @@ const (
 	MaxSize = fixedSize + 2*binary.MaxVarintLen64 + claimSize + 3*(1+eventstore.MaxName) + binary.MaxVarintLen64 + 4 + eventstore.MaxBody
 )
 
-// checksum is CRC-32C over the position and the bytes, so that a record that
-// stands at another position is noticed too.
+// checksum is CRC-32C over the position and the bytes, so that a record at another position is
+// noticed too.
 func checksum(p eventstore.Position, b []byte) uint32 {
 	return crc32.Update(^begin(p), crc32.MakeTable(crc32.Castagnoli), b)
 }
 
-// begin is the register of the CRC behind the position. crc32.Update would have
-// its bytes on the heap.
+// begin is the register of the CRC after the position. crc32.Update would allocate its bytes on the
+// heap.
 func begin(p eventstore.Position) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	sum := ^uint32(0)
@@ -117,8 +117,7 @@ func Append(b []byte, r *eventstore.Stored) []byte {
 	return b
 }
 
-// backBy is how many positions before the record the one before it in its
-// stream stands, 0 for none.
+// backBy is the distance to the record before this one in its stream, 0 for none.
 func backBy(r *eventstore.Stored) uint64 {
 	if r.Prev == 0 {
 		return 0
@@ -138,8 +137,8 @@ func paymentNames(s eventstore.Stream) (project, id domain.ID, ok bool) {
 	return project, id, ok
 }
 
-// Decoder reads records one after the other. What it answers stays valid: its
-// bodies lie in blocks, each for as many as fit. The zero value is ready.
+// Decoder reads records one after the other. What it returns stays valid: bodies are allocated in
+// blocks. The zero value is ready.
 type Decoder struct {
 	Bodiless bool // bodies are left out, unread
 
@@ -149,7 +148,7 @@ type Decoder struct {
 	named     string
 }
 
-// maxBlock bounds what a body that is kept keeps with it.
+// maxBlock bounds the memory that one body keeps from being freed.
 const maxBlock = 64 << 10
 
 // Decode reads the record at position p. The error is an
@@ -251,19 +250,19 @@ func (d *Decoder) names(s *eventstore.Stream, b []byte, payment bool) (rest []by
 func (d *Decoder) body(r *eventstore.Stored, b []byte, compressed bool) (err error) {
 	switch {
 	case compressed:
-		r.Body, err = decompress(b, d.room)
+		r.Body, err = decompress(b, d.alloc)
 	case len(b) == 0:
 		err = errShort
 	default:
-		r.Body = append(d.room(len(b)), b...)
+		r.Body = append(d.alloc(len(b)), b...)
 	}
 	d.took(len(r.Body))
 	return err
 }
 
-// room is where the next n bytes can be appended. A block grows with what
-// was read, so that one record alone takes no more than it needs.
-func (d *Decoder) room(n int) []byte {
+// alloc returns an empty slice with a capacity of n bytes. A block grows with what was read, so
+// that one record alone takes no more than it needs.
+func (d *Decoder) alloc(n int) []byte {
 	if cap(d.block)-len(d.block) < n {
 		d.blockSize = min(2*d.blockSize+n, maxBlock)
 		d.block = make([]byte, 0, max(n, d.blockSize))
@@ -272,8 +271,7 @@ func (d *Decoder) room(n int) []byte {
 	return d.block[at : at : at+n]
 }
 
-// Reuse gives the memory of the last bodies to the next ones: they do not stay
-// valid.
+// Reuse gives the memory of the last bodies to the next ones: the former become invalid.
 func (d *Decoder) Reuse() { d.block = d.block[:0] }
 
 func (d *Decoder) took(n int) { d.block = d.block[:len(d.block)+n] }

@@ -15,12 +15,12 @@ import (
 	"payledger/eventstore/bolt/record"
 )
 
-// carved finds the records in the bytes, by position, and reads each again.
-func carved(t *testing.T, b []byte) (all map[eventstore.Position][]Carved, remains Remains) {
+// findIn finds the records in the bytes, by position, and reads each again.
+func findIn(t *testing.T, b []byte) (all map[eventstore.Position][]FoundRecord, info FileInfo) {
 	t.Helper()
-	all = make(map[eventstore.Position][]Carved)
-	remains, err := Carve(t.Context(), bytes.NewReader(b), int64(len(b)), func(int64) {}, func(c Carved) error {
-		if _, err := ReadCarved(bytes.NewReader(b), c); err != nil {
+	all = make(map[eventstore.Position][]FoundRecord)
+	info, err := FindRecords(t.Context(), bytes.NewReader(b), int64(len(b)), func(int64) {}, func(c FoundRecord) error {
+		if _, err := ReadFound(bytes.NewReader(b), c); err != nil {
 			t.Error(err)
 		}
 		all[c.Position] = append(all[c.Position], c)
@@ -29,7 +29,7 @@ func carved(t *testing.T, b []byte) (all map[eventstore.Position][]Carved, remai
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all, remains
+	return all, info
 }
 
 // carving is a closed log with records of many sizes, and its records.
@@ -62,24 +62,24 @@ func carving(t *testing.T) (file []byte, want []eventstore.Stored, s *Store) {
 	return file, want, s
 }
 
-func TestCarve(t *testing.T) {
+func TestFindRecords(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
 	file, want, s := carving(t)
-	read := func(b []byte, c Carved) eventstore.Stored {
-		r, _ := ReadCarved(bytes.NewReader(b), c)
+	read := func(b []byte, c FoundRecord) eventstore.Stored {
+		r, _ := ReadFound(bytes.NewReader(b), c)
 		return r
 	}
 	// whole fails unless every record is found, and returns how many are in use.
 	whole := func(t *testing.T, b []byte) (used int) {
 		t.Helper()
-		all, _ := carved(t, b)
+		all, _ := findIn(t, b)
 		for _, r := range want {
-			ok := slices.ContainsFunc(all[r.Position], func(c Carved) bool { return bytes.Equal(read(b, c).Body, r.Body) })
+			ok := slices.ContainsFunc(all[r.Position], func(c FoundRecord) bool { return bytes.Equal(read(b, c).Body, r.Body) })
 			if !ok {
 				t.Errorf("position %d of %d bytes is not found", r.Position, len(r.Body))
 			}
-			if slices.ContainsFunc(all[r.Position], func(c Carved) bool { return c.Used }) {
+			if slices.ContainsFunc(all[r.Position], func(c FoundRecord) bool { return c.Used }) {
 				used++
 			}
 		}
@@ -88,9 +88,9 @@ func TestCarve(t *testing.T) {
 		}
 		return used
 	}
-	_, remains := carved(t, file)
-	if remains.LogID != s.LogID() || remains.Format != formatOf(FormatVersion) || remains.Unread != 0 {
-		t.Errorf("%+v", remains)
+	_, info := findIn(t, file)
+	if info.LogID != s.LogID() || info.Format != formatOf(FormatVersion) || info.Unread != 0 {
+		t.Errorf("%+v", info)
 	}
 	if used := whole(t, file); used != len(want) {
 		t.Errorf("%d of %d records are in use", used, len(want))
@@ -131,12 +131,12 @@ func TestCarve(t *testing.T) {
 	})
 }
 
-// TestCarveDamage damages one record after the other: only that one is lost.
-func TestCarveDamage(t *testing.T) {
+// TestFindDamage damages one record after the other: only that one is lost.
+func TestFindDamage(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
 	file, want, _ := carving(t)
-	all, _ := carved(t, file)
+	all, _ := findIn(t, file)
 	random := rand.New(rand.NewPCG(3, 4))
 	for range rounds(6, 20) {
 		r := want[random.IntN(len(want))]
@@ -144,7 +144,7 @@ func TestCarveDamage(t *testing.T) {
 		for _, c := range all[r.Position] {
 			b[c.Offset+int64(random.IntN(c.Size))] ^= 1 << random.IntN(8)
 		}
-		left, _ := carved(t, b)
+		left, _ := findIn(t, b)
 		if n := len(left[r.Position]); n != 0 || len(left) != len(all)-1 {
 			t.Errorf("position %d: %d found, %d positions of %d", r.Position, n, len(left), len(all))
 		}
@@ -164,11 +164,11 @@ func (d badDisk) ReadAt(b []byte, at int64) (int, error) {
 	return d.Reader.ReadAt(b, at)
 }
 
-func TestCarveUnreadable(t *testing.T) {
+func TestFindUnreadable(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
 	file, _, _ := carving(t)
-	all, _ := carved(t, file)
+	all, _ := findIn(t, file)
 	var page int64 // with the only copy of a record
 	for _, copies := range all {
 		if len(copies) == 1 {
@@ -179,17 +179,17 @@ func TestCarveUnreadable(t *testing.T) {
 	d := badDisk{bytes.NewReader(file), page, page + 4<<10}
 	lost := 0
 	for _, copies := range all {
-		if !slices.ContainsFunc(copies, func(c Carved) bool { return c.Offset-8 >= d.to || c.Offset+int64(c.Size) <= d.from }) {
+		if !slices.ContainsFunc(copies, func(c FoundRecord) bool { return c.Offset-8 >= d.to || c.Offset+int64(c.Size) <= d.from }) {
 			lost++
 		}
 	}
 	found := make(map[eventstore.Position]bool)
-	remains, err := Carve(t.Context(), d, int64(len(file)), func(int64) {}, func(c Carved) error {
+	info, err := FindRecords(t.Context(), d, int64(len(file)), func(int64) {}, func(c FoundRecord) error {
 		found[c.Position] = true
 		return nil
 	})
-	if err != nil || remains.Unread != d.to-d.from || len(found) != len(all)-lost || lost == 0 {
-		t.Errorf("%d bytes unread, %d of %d positions found, %d lost, %v", remains.Unread, len(found), len(all), lost, err)
+	if err != nil || info.Unread != d.to-d.from || len(found) != len(all)-lost || lost == 0 {
+		t.Errorf("%d bytes unread, %d of %d positions found, %d lost, %v", info.Unread, len(found), len(all), lost, err)
 	}
 }
 
@@ -201,12 +201,12 @@ func FuzzCarve(f *testing.F) {
 	f.Add(record.Append(positionKey(7), &r))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		last := int64(0)
-		_, err := Carve(t.Context(), bytes.NewReader(b), int64(len(b)), func(int64) {}, func(c Carved) error {
+		_, err := FindRecords(t.Context(), bytes.NewReader(b), int64(len(b)), func(int64) {}, func(c FoundRecord) error {
 			if c.Offset < last || c.Offset+int64(c.Size) > int64(len(b)) {
 				t.Errorf("%+v behind %d", c, last)
 			}
 			last = c.Offset + int64(c.Size)
-			_, err := ReadCarved(bytes.NewReader(b), c)
+			_, err := ReadFound(bytes.NewReader(b), c)
 			return err
 		})
 		if err != nil {
@@ -244,7 +244,7 @@ func BenchmarkCarve(b *testing.B) {
 	b.SetBytes(int64(len(file)))
 	for b.Loop() {
 		found := 0
-		_, err := Carve(b.Context(), bytes.NewReader(file), int64(len(file)), func(int64) {}, func(Carved) error {
+		_, err := FindRecords(b.Context(), bytes.NewReader(file), int64(len(file)), func(int64) {}, func(FoundRecord) error {
 			found++
 			return nil
 		})

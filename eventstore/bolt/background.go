@@ -16,9 +16,9 @@ const (
 	saveEvery = 5 * time.Second
 	// checkEvery is how often the whole log is read again.
 	checkEvery = 24 * time.Hour
-	// Checks pause for so many times as long as they work: half of the time while
-	// they keep pages from being reused, else, when they read the whole log, nine
-	// tenths, so that they take a tenth of a processor and of the disk.
+	// A check's pauses are this many times as long as its work: it pauses half of the time while it
+	// keeps pages from being reused, else, when it reads the whole log, nine tenths, so that it takes
+	// a tenth of a processor and of the disk.
 	fastPause, slowPause = 1, 9
 	// checkWork is how long a check works between two pauses.
 	checkWork = 5 * time.Millisecond
@@ -42,7 +42,7 @@ func (e *ReplacedError) Error() string {
 
 func (e *ReplacedError) Unwrap() error { return e.Why }
 
-// broke adds what to do to an error of the file that ends the store.
+// broke adds advice to an error that ends the store, if the file is damaged.
 func (s *Store) broke(err error) error {
 	if !boltfile.Damaged(err) {
 		return err
@@ -60,8 +60,8 @@ func (s *Store) replaced(why error) error {
 	return s.Err()
 }
 
-// saveReplaced saves the file if a commit found that it had lost its name, once
-// everybody has been answered. writing is held.
+// saveReplaced saves the file if a commit found that it had lost its name, once all callers have
+// their answer. The caller holds s.writing.
 func (s *Store) saveReplaced() {
 	if why := s.unsaved; why != nil {
 		s.unsaved = nil
@@ -69,8 +69,8 @@ func (s *Store) saveReplaced() {
 	}
 }
 
-// save gives the file another name, however long that takes: as long as this
-// process runs, nothing is lost. Then Fatal is closed. writing is held.
+// save gives the file another name, and retries until that works: as long as this process runs,
+// nothing is lost. Then Fatal is closed. The caller holds s.writing.
 func (s *Store) save(why error) {
 	s.saving.Store(true)
 	defer s.saving.Store(false)
@@ -109,13 +109,13 @@ func (s *Store) watch() {
 		case <-tick.C:
 		}
 		if s.file.InPlace() != nil {
-			_ = s.lastLook()
+			_ = s.saveIfReplaced()
 		}
 	}
 }
 
-// lastLook saves the file if it lost its name; the error says so.
-func (s *Store) lastLook() error {
+// saveIfReplaced saves the file if it lost its name; the error says so.
+func (s *Store) saveIfReplaced() error {
 	if s.readOnly || s.yields || s.file.Err() != nil {
 		return nil
 	}
@@ -138,12 +138,11 @@ func (s *Store) lastLook() error {
 	return nil
 }
 
-// checkBeside looks for damage while the log is used. First it does what would
-// have taken Open too long: it finds out which pages are free, for which commits
-// wait, then it checks the pages that a commit may free. Meanwhile none of these
-// is written over, and damage there suspends commits. Damage to records and heads
-// does not: commits cannot make it worse, and only reading them fails.
-func (s *Store) checkBeside() {
+// checkInBackground looks for damage while the log is in use. First it does what would have taken
+// Open too long: it finds the free pages, for which commits wait, then it checks the pages that a
+// commit may free. Until then none of these is overwritten, and damage in them suspends commits.
+// Damage to records and heads does not: commits cannot make it worse, and only reading them fails.
+func (s *Store) checkInBackground() {
 	fast, slow := &pace{end: s.closing, factor: fastPause}, &pace{end: s.closing, factor: slowPause}
 	select {
 	case <-s.sound: // Open has checked
@@ -180,7 +179,7 @@ func (s *Store) suspendIf(err error) {
 // pace makes a check pause.
 type pace struct {
 	end    <-chan struct{}
-	factor int       // a pause is so many times as long as the work before it
+	factor int       // a pause is this many times as long as the work before it
 	began  time.Time // the work since the last pause
 }
 
