@@ -80,13 +80,13 @@ func BenchmarkDecode(b *testing.B) {
 // BenchmarkPacked measures the bytes kept for a payment, without the map.
 func BenchmarkPacked(b *testing.B) {
 	w, _ := benchLog(b, 1000)
-	k := newPacker()
+	k := newEncoder()
 	var bytes int
 	for b.Loop() {
 		bytes = 0
 		for _, p := range w.states {
 			p = checked(p)
-			bytes += len(k.pack(head{position: 1 << 20, sequence: 4}, p))
+			bytes += len(k.encode(head{position: 1 << 20, sequence: 4}, p))
 		}
 	}
 	b.ReportMetric(float64(bytes)/float64(len(w.states)), "bytes/payment")

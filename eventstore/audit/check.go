@@ -30,7 +30,7 @@ type Options struct {
 	Checkpoints []Checkpoint
 	Verifiers   []*translog.Verifier // keys for Checkpoints; any one of them may open one
 	Origin      string               // of the log, if known from another source than Verifiers
-	Witnesses   []*translog.Witness  // whose cosignatures of Checkpoints are looked for
+	Witnesses   []*translog.Witness  // whose cosignatures of Checkpoints are checked
 	Quorum      int                  // how many of Witnesses must vouch for a checkpoint that the log matches
 	// Missing lists when the log was opened without its checkpoint.
 	Missing []eventstore.MissingCheckpoint
@@ -50,7 +50,7 @@ type Options struct {
 	// Progress, if set, is called every few thousand events and at the end.
 	Progress func(done, total eventstore.Position)
 
-	unpacked int // 0: unpackedLimit
+	decoded int // 0: decodedLimit
 }
 
 // Check reads the whole log. Faults of the log are in the report. The error is
@@ -75,7 +75,7 @@ func Check(ctx context.Context, src Source, o Options) (*Report, error) {
 		return nil, err
 	}
 	r := c.report
-	r.Projections = Verdict{NotChecked, "there are no projections beside this log"}
+	r.Projections = Verdict{NotChecked, "there are no projections next to this log"}
 	if o.Projections != nil {
 		verdict, finding, err := o.Projections(ctx)
 		if err != nil {
@@ -134,7 +134,7 @@ func newChecker(o Options) *checker {
 		ids:        newIDs(),
 		claims:     newClaims(),
 		references: make(references),
-		streams:    newStreams(cmp.Or(o.unpacked, unpackedLimit)),
+		streams:    newStreams(cmp.Or(o.decoded, decodedLimit)),
 	}
 	c.roots = newRoots(o, c.report)
 	c.roots.reached(&c.tree, c.report)

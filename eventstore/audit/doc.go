@@ -28,10 +28,9 @@
 //
 // # Memory
 //
-// For each payment, Check keeps the state that later events are checked against,
-// in a map that adds about 100 bytes: 40 bytes for one that nobody paid, 120 to 180
-// for a paid one. Some 30,000 recently used ones are kept unpacked. Idempotency keys of 30 to 45 days take about 60 bytes each.
-// All references are kept, at about 50 bytes each. A million event ids are kept to
-// find duplicates; an older duplicate is found by its time if that is more than a
-// day back, else not. Projects are kept whole.
+// For each payment, Check keeps the state that later events are checked against, encoded, in a map that adds about 100
+// bytes: 40 bytes for an unpaid one, 120 to 180 for a paid one. Some 30,000 recently used ones are kept decoded.
+// Idempotency keys of 30 to 45 days take about 60 bytes each. All references are kept, at about 50 bytes each. A
+// million event ids are kept to find duplicates; an older duplicate is found by its time if that is more than a day
+// back, else not. Projects are kept whole.
 package audit

@@ -19,7 +19,7 @@ func TestFloodsOfSignalsArePossible(t *testing.T) {
 		Project: "prj_1", ID: id, Status: domain.AwaitingPayment, Amount: 150000, Currency: "RUB", CreatedAt: at,
 		ExpiresAt: at + 3_600_000, Route: "sandbox",
 	}
-	k, unrecorded := newPacker(), uint64(0)
+	k, unrecorded := newEncoder(), uint64(0)
 	come := func(s domain.Signal, earlier *domain.Signal) {
 		t.Helper()
 		e, err := p.Decide(domain.ApplySignal{Signal: s, Earlier: earlier, Unrecorded: unrecorded})
@@ -36,7 +36,7 @@ func TestFloodsOfSignalsArePossible(t *testing.T) {
 		if _, ok := e.(domain.PaymentSignalRefused); ok {
 			unrecorded = 0
 		}
-		_, p = k.unpack(id, k.pack(head{}, p.Evolve(e)))
+		_, p = k.decode(id, k.encode(head{}, p.Evolve(e)))
 	}
 	signal := func(n, amount int, route string) domain.Signal {
 		return domain.Signal{

@@ -67,7 +67,7 @@ func throughDamage(ctx context.Context, src Source) iter.Seq2[found, error] {
 				switch {
 				case damaged:
 					f.damaged = corrupt
-					// Continue only after a new position, else the same damage comes for ever.
+					// Continue only after a new position, else the same damage comes forever.
 					again = corrupt.Position > last
 					last = max(last, corrupt.Position)
 				case err != nil:

@@ -115,10 +115,10 @@ func TestPackKeepsWhatRulesLookAt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := grow(t)
-		k := newPacker()
+		k := newEncoder()
 		for id, p := range w.states {
 			h := head{position: 1 << 40, sequence: 7, blind: rapid.Bool().Draw(t, "blind")}
-			got, q := k.unpack(id, k.pack(h, p))
+			got, q := k.decode(id, k.encode(h, p))
 			if got != h || q.Status != p.Status || q.ExpiresAt != p.ExpiresAt || q.Route != p.Route || len(q.Refunds) != len(p.Refunds) {
 				t.Fatalf("%+v\n%+v", p, q)
 			}

@@ -71,7 +71,7 @@ func newRoots(o Options, r *Report) roots {
 		row := len(r.Checkpoints) - 1
 		r.Checkpoints[row].Witnesses = cosigned(c.Signed, o.Witnesses)
 		if c.Beside && r.Checkpoints[row].Vouching() == 0 {
-			r.Checkpoints[row].Witnesses = nil // witnesses see what is handed out
+			r.Checkpoints[row].Witnesses = nil // witnesses are about the published copies
 		}
 		r.Checkpoints[row].Size, r.Checkpoints[row].Outcome = uint64(opened.Size), NotChecked
 		all.pins = append(all.pins, pin{opened, c.Name, c.Beside, row})
@@ -149,8 +149,8 @@ func (c *roots) reached(t *tree, r *Report) {
 // cover is the part of the log that checkpoints prove.
 type cover struct {
 	given  bool
-	beside pin // the newest kept beside the log, if any
-	apart  pin // the newest kept elsewhere, if any
+	beside pin // the newest stored with the log, if any
+	apart  pin // the newest stored elsewhere, if any
 }
 
 // finish reports the checkpoints that are larger than the log.
@@ -204,7 +204,7 @@ func (c cover) completeness(last eventstore.Position, missing []eventstore.Missi
 		return Verdict{OK, reason + behind(c.apart.Size)}
 	case c.beside.name != "":
 		return Verdict{OK, fmt.Sprintf("no position is missing, and the log holds all %d events of %s; "+
-			"that one lies beside the log and could be an older one: give a checkpoint that was kept elsewhere to be sure of the end",
+			"that one is stored with the log and could be an older one: give a checkpoint that was kept elsewhere to be sure of the end",
 			c.beside.Size, c.beside.name)}
 	case c.given:
 		return Verdict{NotChecked, "no position is missing; no checkpoint could be compared, so a missing end would not show"}

@@ -24,20 +24,20 @@ type payment struct {
 	state domain.Payment
 }
 
-// unpackedLimit bounds each of the two maps of unpacked payments.
-const unpackedLimit = 1 << 14
+// decodedLimit bounds each of the two maps of decoded payments.
+const decodedLimit = 1 << 14
 
-// streams holds the states of all streams. The events of a payment are mostly
-// close together, so recently used payments are kept unpacked. When recent is
-// full, the payments in before are packed and recent becomes before.
+// streams holds the states of all streams. The events of a payment are mostly close together, so
+// recently used payments are kept decoded. When recent is full, the payments in before are encoded
+// and recent becomes before.
 type streams struct {
 	recent   map[domain.ID]*payment
 	before   map[domain.ID]*payment
-	packed   map[domain.ID]string // recent and before have newer states
+	encoded  map[domain.ID]string // recent and before have newer states
 	payments uint64               // number of payments
 	limit    int
 	projects map[string]*project
-	packer   packer
+	encoder  encoder
 
 	installation struct {
 		head
@@ -47,8 +47,8 @@ type streams struct {
 
 func newStreams(limit int) streams {
 	return streams{
-		recent: make(map[domain.ID]*payment), packed: make(map[domain.ID]string), limit: limit,
-		projects: make(map[string]*project), packer: newPacker(),
+		recent: make(map[domain.ID]*payment), encoded: make(map[domain.ID]string), limit: limit,
+		projects: make(map[string]*project), encoder: newEncoder(),
 	}
 }
 
@@ -60,9 +60,9 @@ func (s *streams) payment(id domain.ID) *payment {
 	p := s.before[id]
 	if p != nil {
 		delete(s.before, id)
-	} else if packed, ok := s.packed[id]; ok {
+	} else if encoded, ok := s.encoded[id]; ok {
 		p = new(payment)
-		p.head, p.state = s.packer.unpack(id, packed)
+		p.head, p.state = s.encoder.decode(id, encoded)
 	} else {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (s *streams) add(id domain.ID, p *payment) {
 func (s *streams) keep(id domain.ID, p *payment) {
 	if len(s.recent) == s.limit {
 		for id, p := range s.before {
-			s.packed[id] = s.packer.pack(p.head, p.state)
+			s.encoded[id] = s.encoder.encode(p.head, p.state)
 		}
 		s.recent, s.before = make(map[domain.ID]*payment, s.limit), s.recent
 	}

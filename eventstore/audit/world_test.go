@@ -218,7 +218,7 @@ func (w *world) check(records []eventstore.Stored, checkpoints ...Checkpoint) *R
 		w.t.Fatalf("%v", err)
 	}
 	// The result is the same when every payment is packed at once.
-	o.unpacked = 1
+	o.decoded = 1
 	if packed, err := Check(w.t.Context(), listed(records), o); err != nil || !reflect.DeepEqual(packed, r) {
 		w.t.Fatalf("%+v, with packed payments %+v, %v", r, packed, err)
 	}

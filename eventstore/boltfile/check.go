@@ -22,9 +22,8 @@ type Check struct {
 // maxDepth is far beyond that of any tree that fits on a disk.
 const maxDepth = 40
 
-// Run checks the state that m describes; nobody may write to its pages meanwhile.
-// It reads the file and nothing else, and keeps one page for each level of a tree
-// in memory. The error for damage is a *DamagedError.
+// Run checks the state that m describes; its pages must not be written to meanwhile. It keeps one
+// page for each level of a tree in memory. The error for damage is a *DamagedError.
 func (c Check) Run(f io.ReaderAt, m Meta) error {
 	w := &walk{Check: c, pages: Pages{f, m}, met: newBits(m.Pages), unread: newBits(m.Pages)}
 	if err := w.freelist(); err != nil {
@@ -41,7 +40,7 @@ type walk struct {
 	pages  Pages
 	met    bits                 // free or in use
 	unread bits                 // leaves that were met and not read
-	levels [2 * maxDepth][]byte // room for a page at each level of two trees, one in another
+	levels [2 * maxDepth][]byte // buffers for a page at each level of two trees, one in another
 }
 
 type bits []uint64
@@ -207,7 +206,7 @@ func (t *tree) below(p Page, level int, high []byte) error {
 			return err
 		}
 		if leaf != leaves {
-			return damage("page %d is not as far down as those beside it", e.Below)
+			return damage("page %d is not at the same depth as its siblings", e.Below)
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 // Options are those of Open. The zero value opens a file that exists, for
 // reading and writing.
 type Options struct {
-	ReadOnly bool // several may read at once while nobody writes
+	ReadOnly bool // several may read at once while there is no writer
 	Create   bool // makes a file where there is none
 
 	// Check is done before bbolt opens the file, if it has at most AtOnce pages; of
@@ -33,7 +33,7 @@ type Options struct {
 // ten milliseconds without leaves.
 const AtOnce = 1 << 16
 
-// Why a file cannot be opened, beside damage and errors of the system.
+// Why a file cannot be opened, besides damage and errors of the system.
 var (
 	ErrLocked = errors.New("the file is in use by another process")
 	// ErrMoved: another file was put at the path while this one was opened.
@@ -41,7 +41,7 @@ var (
 	// ErrClosed: the file was closed.
 	ErrClosed = berrors.ErrDatabaseNotOpen
 	// ErrFull: the disk has no blocks for what is to be written. Nothing was.
-	ErrFull = errors.New("the disk has no room for the file to grow")
+	ErrFull = errors.New("the disk has no space for the file to grow")
 )
 
 // mapSize is the address space that is reserved at least: 64 GiB, on 32-bit systems
@@ -64,7 +64,7 @@ type File struct {
 	closing atomic.Bool
 
 	reserving sync.Mutex
-	reserved  int64 // blocks are set aside up to here
+	reserved  int64 // blocks are reserved up to this offset
 
 	breaking sync.Once
 	broken   chan struct{} // closed with why
@@ -119,9 +119,9 @@ func settings() *bbolt.Options {
 	return &bbolt.Options{Timeout: 1, FreelistType: bbolt.FreelistMapType, NoStatistics: true}
 }
 
-// OpenNew makes a file, or opens one that this process just made, and that nobody
-// else uses yet. It has no more pages than it needs: bbolt makes a file as large
-// as 16 MiB at once where address space is reserved.
+// OpenNew creates a file, or opens one that this process just created and does not share yet. It
+// has no more pages than it needs: bbolt makes a file as large as 16 MiB at once where address
+// space is reserved.
 func OpenNew(path string) (*bbolt.DB, error) { return bbolt.Open(path, 0o600, settings()) }
 
 // lock opens the file and takes the lock that bbolt takes on the descriptor
@@ -178,14 +178,13 @@ func (f *File) inspect(o Options) (size int64, err error) {
 	return info.Size(), check.Run(f.file, f.meta)
 }
 
-// release unlocks and closes the file. Closing alone would leave the lock with a
-// child process that is being forked at this moment, until it runs its program.
+// release unlocks and closes the file. Without the unlock, a child process that is being forked at
+// this moment would keep the lock until it runs its program.
 func release(f *os.File) error {
 	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
-// Descriptor is the open file, whatever its path leads to by now. It is for reading
-// only.
+// Descriptor is the open file, even if its path has been replaced. It is for reading only.
 func (f *File) Descriptor() *os.File { return f.file }
 
 // Opened is the state that the file was opened in.
@@ -194,8 +193,7 @@ func (f *File) Opened() Meta { return f.meta }
 // DB is for bbolt's settings and counters. Transactions are begun by File.
 func (f *File) DB() *bbolt.DB { return f.db }
 
-// Broken is closed when bbolt may have kept a lock: the file can then only be
-// closed.
+// Broken is closed when a lock of bbolt may be stuck: the file can then only be closed.
 func (f *File) Broken() <-chan struct{} { return f.broken }
 
 // Err says why the file is broken, nil if it is not.
@@ -243,16 +241,16 @@ func (f *File) Begin() (tx *bbolt.Tx, err error) {
 		return err
 	})
 	if Damaged(err) {
-		f.giveBack()
+		f.unlockReaders()
 		return nil, f.breaks(err)
 	}
 	return tx, err
 }
 
-// giveBack unlocks the locks that bbolt holds while it reads with which state a
-// reader begins, and keeps if it panics there. All other readers, and a writer in
-// the middle of its commit, would wait for them for ever.
-func (f *File) giveBack() {
+// unlockReaders unlocks the locks that bbolt holds while it begins a read transaction and keeps if
+// it panics there. All other readers, and a writer in the middle of its commit, would wait for them
+// forever.
+func (f *File) unlockReaders() {
 	db := reflect.ValueOf(f.db).Elem()
 	if l := fieldOf[sync.RWMutex](db, "mmaplock"); l != nil {
 		l.RUnlock()
@@ -297,7 +295,7 @@ func (f *File) Guard(fn func() error) error {
 // Update runs fn in a write transaction, and returns once it is synced. After a
 // panic, or if the file was truncated, it is broken.
 func (f *File) Update(fn func(*bbolt.Tx) error) error {
-	// bbolt's own lock of writers stays held after a panic.
+	// bbolt's lock of writers stays locked after a panic.
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	switch {
@@ -333,7 +331,7 @@ func (f *File) Close() error {
 		return release(f.file)
 	}
 	var unlocked error
-	if f.ro { // bbolt gives back only the lock of a writer
+	if f.ro { // bbolt releases only the lock of a writer
 		unlocked = unix.Flock(int(f.file.Fd()), unix.LOCK_UN)
 	}
 	return errors.Join(unlocked, Guard(f.db.Close))

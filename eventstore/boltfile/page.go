@@ -128,7 +128,7 @@ func (p Page) check(pageSize int64) error {
 	}
 	end := headerSize + elementSize*p.elements
 	if end > len(p.body) {
-		return damage("page %d has more elements than room", p.Number)
+		return damage("page %d has more elements than fit in it", p.Number)
 	}
 	var before []byte
 	for i := range p.elements {
@@ -193,8 +193,7 @@ func (p Page) free(pageSize int64) ([]uint64, error) {
 	if p.flags != flagFree || n > uint64(len(numbers)/8) {
 		return nil, damage("the list of free pages is none")
 	}
-	// Room is made for what is free before that room is taken, which may be
-	// from the free pages itself.
+	// bbolt sizes the list before it allocates the list's own pages, which may be from the free ones.
 	if had := n + p.Following + 1; p.Following != freePages(n, pageSize) && p.Following != freePages(had, pageSize) {
 		return nil, damage("the list of free pages is followed by %d pages, which is not what it needs", p.Following)
 	}

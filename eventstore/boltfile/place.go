@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SyncDir makes the names in a directory survive a power cut.
+// SyncDir syncs a directory: its names survive a power cut.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -36,7 +36,7 @@ func (f *File) InPlace() error {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return &ReplacedError{"it was removed or renamed"}
 	case err != nil:
-		return fmt.Errorf("it cannot be looked at: %w", err)
+		return fmt.Errorf("it cannot be checked: %w", err)
 	case there.Dev != f.opened.Dev || there.Ino != f.opened.Ino:
 		return &ReplacedError{"another file was put in its place"}
 	}
@@ -49,8 +49,8 @@ func (f *File) InPlace() error {
 	return nil
 }
 
-// Hold takes the lock of a file, whatever its content, so that nobody can open it
-// before unlock. The error is ErrLocked, ErrMoved or the system's.
+// Hold takes the lock of a file without reading it, so that no process can open it before unlock.
+// The error is ErrLocked, ErrMoved or the system's.
 func Hold(path string) (unlock func() error, err error) {
 	f := &File{path: path}
 	if err := f.lock(Options{}); err != nil {
@@ -62,9 +62,9 @@ func Hold(path string) (unlock func() error, err error) {
 	return func() error { return release(f.file) }, nil
 }
 
-// Save gives the open file another name in the directory of the one it lost, or
-// if that fails one directory up or among the temporary files. Nobody may write to
-// it meanwhile. The name is synced when Save returns.
+// Save gives the open file another name in the directory of the one it lost, or if that fails one
+// directory up or among the temporary files. There must be no writer meanwhile. The name is synced
+// when Save returns.
 func (f *File) Save(now time.Time) (name string, err error) {
 	dir := filepath.Dir(f.path)
 	base := filepath.Base(f.path) + now.UTC().Format(".saved-20060102T150405.000Z")
@@ -102,7 +102,7 @@ func (f *File) copyTo(name string) error {
 	if err != nil {
 		return err
 	}
-	// bbolt never uses the descriptor's place in the file.
+	// bbolt never uses the descriptor's file offset.
 	_, err = f.file.Seek(0, io.SeekStart)
 	if err == nil {
 		_, err = io.Copy(out, f.file)

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserveStep is how much more than needed is reserved, if there is as much.
+// reserveStep is how much more than needed is reserved, if there is as much free space.
 const reserveStep = 1 << 20
 
-// Reserve has the disk set blocks aside for the next transaction, which may add n bytes
-// of pages to the file: its commit does not fail for lack of space, however fast others
-// fill the disk. The error is ErrFull, and the file is as it was. Where the file system
-// cannot reserve, or copies what is written over, Reserve promises nothing.
+// Reserve reserves disk blocks for the next transaction, which may add n bytes of pages to the
+// file: its commit does not fail for lack of space, however fast others fill the disk. The error is
+// ErrFull, and the file is as it was. Where the file system cannot reserve, or copies on write,
+// Reserve promises nothing.
 func (f *File) Reserve(n int64) error {
 	tx, err := f.Begin()
 	if err != nil {

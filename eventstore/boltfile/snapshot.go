@@ -6,10 +6,9 @@ import (
 	bbolt "go.etcd.io/bbolt"
 )
 
-// Check checks the file as it is at one moment, while it is used. Meanwhile no
-// page that was in use at that moment is written over: damage is found before a
-// wrong number makes bbolt reuse a page in use, and the file grows by what is
-// replaced. The error for damage is a *DamagedError.
+// Check checks a snapshot of the file while it is in use. Meanwhile no page of the snapshot is
+// overwritten: damage is found before a wrong number makes bbolt reuse a page in use, and the file
+// grows by the pages that are replaced. The error for damage is a *DamagedError.
 func (f *File) Check(c Check) error {
 	for {
 		tx, err := f.Begin()
@@ -27,9 +26,8 @@ func (f *File) Check(c Check) error {
 	}
 }
 
-// CheckAgain runs bbolt's own check on a file that Check found to be sound. It must
-// not run beside a writer, and on a damaged file it may loop or read outside the
-// mapping: so Check comes first.
+// CheckAgain runs bbolt's own check on a file that passed Check. It must not run concurrently with
+// a writer, and on a damaged file it may loop or read outside the mapping: so Check comes first.
 func (f *File) CheckAgain(ctx context.Context) error {
 	return f.View(func(tx *bbolt.Tx) (first error) {
 		for err := range tx.Check() {

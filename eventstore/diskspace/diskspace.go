@@ -11,7 +11,7 @@ import (
 // DefaultFloor is the free space, in bytes, below which the log is not written.
 const DefaultFloor = 256 << 20
 
-// period is the time between two looks at the free space.
+// period is the time between two checks of the free space.
 const period = time.Second
 
 // Watch watches a file system. It is for one goroutine.
@@ -28,8 +28,8 @@ func New(path string, floor uint64) *Watch {
 	return &Watch{path: path, floor: floor, free: Free}
 }
 
-// Low reports whether the free space was below the floor at the last look. If it
-// cannot be read, there is room.
+// Low reports whether the free space was below the floor at the last check. An error of the check
+// counts as enough space.
 func (w *Watch) Low() bool {
 	if w.looked.IsZero() || time.Since(w.looked) >= period {
 		w.looked, w.low = time.Now(), w.LowNow()
@@ -37,7 +37,7 @@ func (w *Watch) Low() bool {
 	return w.low
 }
 
-// LowNow looks at once. Any goroutine may call it.
+// LowNow checks now. Any goroutine may call it.
 func (w *Watch) LowNow() bool {
 	free, err := w.free(w.path)
 	return err == nil && free < w.floor

@@ -65,10 +65,9 @@ func (s *Store) Damage(p eventstore.Position) {
 	s.log.damaged[p] = !s.log.damaged[p]
 }
 
-// Stall holds the next group that writes something before its last step: all is
-// written, nothing is durable. held is closed when the group is there; release
-// lets it go on and may be called more than once. Commits that come meanwhile wait
-// for the next group.
+// Stall holds the next group that writes something before its last step: all is written, nothing is
+// durable. held is closed when the group is there; release lets it continue and may be called more
+// than once. Commits that come meanwhile wait for the next group.
 func (s *Store) Stall() (held <-chan struct{}, release func()) {
 	st := &stall{held: make(chan struct{}), released: make(chan struct{})}
 	s.mu.Lock()

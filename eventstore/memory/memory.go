@@ -31,7 +31,7 @@ type Store struct {
 	mu         sync.Mutex
 	log        *log
 	durable    eventstore.Position
-	wake       chan struct{} // closed when durable moves; nil while nobody waits
+	wake       chan struct{} // closed when durable moves; nil while no reader waits
 	waiting    []*pending
 	committing bool
 	closed     bool
@@ -58,9 +58,8 @@ func open(l *log) *Store {
 	}
 }
 
-// Reopen closes the store and opens its log anew: with every record that was
-// persisted, whether or not its Append succeeded. Hooks are not carried over,
-// damage is.
+// Reopen closes the store and opens its log again: with every record that was persisted, whether or
+// not its Append succeeded. Hooks are not carried over, damage is.
 func (s *Store) Reopen() *Store {
 	_ = s.Close()
 	s.mu.Lock()

@@ -8,12 +8,12 @@ import (
 	"payledger/eventstore"
 )
 
-// checkClaims: a key is given away once per project, is looked at before the
-// expectation, and is found again.
+// checkClaims: a key is claimed once per project, is checked before the expectation, and is found
+// again.
 func checkClaims(s *subject) {
 	c := s.claiming(stream("prj_a", 1), 0, 1)
 	if _, ok := s.claimed(c); ok {
-		s.Error("a key nobody claimed is found")
+		s.Error("an unclaimed key is found")
 	}
 	r := s.add(c)
 	elsewhere := s.claiming(stream("prj_b", 1), 0, 1)
@@ -42,7 +42,7 @@ func checkClaims(s *subject) {
 	}
 }
 
-// checkClaimsLast: a key is remembered for 30 days, whatever comes between.
+// checkClaimsLast: a key is remembered for 30 days, whatever happens in between.
 func checkClaimsLast(s *subject) {
 	const day = 24 * 60 * 60 * 1000
 	at := func(c eventstore.Commit, millis uint64) eventstore.Commit {
@@ -106,7 +106,7 @@ func (s *subject) race(keys, writers int, commit func(writer, key int) eventstor
 				switch {
 				case err == nil:
 					if _, twice := winners[key]; twice {
-						s.Errorf("key %d was given away twice", key)
+						s.Errorf("key %d was claimed twice", key)
 					}
 					winners[key] = r
 				case errors.As(err, &claimed):

@@ -33,9 +33,8 @@ const (
 	CutAtOnce      Cut = 2
 )
 
-// NewDisk makes a disk of so many MiB. It skips the test where that needs
-// rights or programs that are not there; with PAYLEDGER_REQUIRE_TOOLS set,
-// programs must be there.
+// NewDisk makes a disk of size MiB. It skips the test where that needs rights or programs that are
+// not there; with PAYLEDGER_REQUIRE_TOOLS set, programs must be there.
 func NewDisk(t testing.TB, size int) *Disk {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -98,8 +97,8 @@ func (d *Disk) Cut(how Cut) {
 		d.t.Fatal(err)
 	}
 	defer func() { _ = dir.Close() }()
-	// The call below ends whatever file system it meets. It must be this one:
-	// on a loop device, whose major number is 7.
+	// The call below shuts down the file system at the path. It must be this one: on a loop device,
+	// whose major number is 7.
 	var at syscall.Stat_t
 	if err := syscall.Fstat(int(dir.Fd()), &at); err != nil || at.Dev>>8 != 7 {
 		d.t.Fatalf("%s is not on a loop device: %v, device %#x", d.Dir, err, at.Dev)
@@ -112,8 +111,7 @@ func (d *Disk) Cut(how Cut) {
 	}
 }
 
-// Refuse makes the disk one that takes no writes any more, as ext4 does by itself when
-// the device fails. What was written can be read.
+// Refuse makes the disk read-only, as ext4 does when the device fails.
 func (d *Disk) Refuse() {
 	d.t.Helper()
 	if out, err := exec.Command("mount", "-o", "remount,abort", d.Dir).CombinedOutput(); err != nil {
@@ -178,8 +176,8 @@ func copyFile(t testing.TB, from, to string) string {
 	return to
 }
 
-// NewTmpfs mounts a file system of so many MiB in memory for one test and
-// answers where. It skips the test where that is refused.
+// NewTmpfs mounts a file system of size MiB in memory for one test and returns its path. It skips
+// the test where that is refused.
 func NewTmpfs(t testing.TB, size int) (dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -118,8 +118,8 @@ func checkFollow(s *subject) {
 	s.same("Follow from the future", <-got, want)
 }
 
-// checkFollowWoken: followers that have caught up get each new record when it
-// comes, and a filter does not keep them from going on.
+// checkFollowWoken: followers that have caught up get each new record when it comes, and a filter
+// does not stop them.
 func checkFollowWoken(s *subject) {
 	const followers, rounds = 8, 30
 	ctx, cancel := context.WithCancel(s.Context())

@@ -2,8 +2,8 @@ package storetest
 
 import "payledger/eventstore"
 
-// checkForever: a key that is claimed permanently is given away once in the whole
-// log, and has nothing to do with idempotency keys.
+// checkForever: a permanent key is claimed once in the whole log, and is independent of idempotency
+// keys.
 func checkForever(s *subject) {
 	first := s.forever(stream("prj_a", 1), 0, 1)
 	r := s.add(first)

@@ -149,7 +149,7 @@ func checkNothingEarly(s *subject) {
 	if r := <-followed; r.Position != before.Position+1 {
 		s.Errorf("the follower saw position %d first", r.Position)
 	}
-	// A goroutine that could go on by now had the time to do so.
+	// A goroutine that can continue had the time to do so.
 	for range 1000 {
 		runtime.Gosched()
 	}
@@ -216,8 +216,8 @@ func (s *subject) isClaimed(err error, value eventstore.Stored) {
 	s.same("the claim's holder", claimed.Value, value)
 }
 
-// checkBusy: commits for which there is no room are refused instead of filling
-// the memory, and all others succeed.
+// checkBusy: commits that do not fit in the queue are refused instead of filling the memory, and
+// all others succeed.
 func checkBusy(s *subject) {
 	const most = 1 << 16
 	_, _, release := s.hold(s.commit(stream("prj_a", 0), 0))

@@ -50,7 +50,7 @@ func checkOrder(s *subject) {
 	}
 }
 
-// checkBodies: what is stored are the caller's bytes, whatever they are.
+// checkBodies: any bytes of the caller are stored as they are.
 func checkBodies(s *subject) {
 	bodies := []string{
 		`{"payload":{"<":"\u003c","n":12345678901234567890}}`, "\x00\xff\xfe", "\u2028 \U0001F600 \"", strings.Repeat("x", 5000),
@@ -148,7 +148,7 @@ func checkAllOrNothing(s *subject) {
 	second := s.add(s.claiming(st, first.Position, 2))
 	lost := s.claiming(stream("prj_a", 2), 0, 1)
 	if _, err := eventstore.AppendOne(s.Context(), s.store, lost); err == nil {
-		s.Error("the key was given away twice")
+		s.Error("the key was claimed twice")
 	}
 	if n := len(s.load(lost.Record.Stream)); n != 0 {
 		s.Errorf("a commit whose key was taken left %d records", n)
@@ -268,8 +268,8 @@ func checkGapless(s *subject) {
 	s.same("Scan", s.scan(0, eventstore.Filter{}), followed)
 }
 
-// checkCursor: a reader that remembers its position goes on after a restart
-// without loss or repetition.
+// checkCursor: a reader that remembers its position continues after a restart without loss or
+// repetition.
 func checkCursor(s *subject) {
 	var want, got []eventstore.Stored
 	after := eventstore.Position(0)

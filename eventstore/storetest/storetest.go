@@ -28,10 +28,9 @@ type Log interface {
 	// Verify checks everything that an open store holds.
 	Verify(context.Context, eventstore.Store) error
 
-	// Stall holds the next group of commits that writes something before its
-	// last step: all is written, nothing is known to be durable. held is closed
-	// when the group is there; release lets it go on and may be called more than
-	// once.
+	// Stall holds the next group of commits that writes something before its last step: all is
+	// written, nothing is known to be durable. held is closed when the group is there; release lets it
+	// continue and may be called more than once.
 	Stall(eventstore.Store) (held <-chan struct{}, release func())
 
 	// Waiting is the number of commits that wait for the next group.
@@ -229,7 +228,7 @@ func (s *subject) claiming(st eventstore.Stream, expect eventstore.Position, key
 	return c
 }
 
-// forever is a commit that claims a key for ever.
+// forever is a commit with a permanent claim.
 func (s *subject) forever(st eventstore.Stream, expect eventstore.Position, key byte) eventstore.Commit {
 	c := s.commit(st, expect)
 	c.Claim = &eventstore.Claim{Key: domain.Digest{key, 31: 1}, Forever: true}

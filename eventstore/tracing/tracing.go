@@ -1,6 +1,5 @@
-// Package tracing makes the spans of requests and of what follows from their
-// events, in the terms of OpenTelemetry. Where they go is up to who makes the
-// Tracer.
+// Package tracing makes the spans of requests and of what follows from their events, in the terms
+// of OpenTelemetry. The caller of New chooses their exporter.
 //
 // A span belongs to the trace of its event, see eventstore.Cause. Its attributes
 // follow OpenTelemetry's semantic conventions; those of our own begin with
@@ -37,7 +36,7 @@ const (
 // The kinds of spans that Follow begins.
 const (
 	Internal = trace.SpanKindInternal
-	Client   = trace.SpanKindClient // of a call to somebody else's program
+	Client   = trace.SpanKindClient // of a call to another program
 )
 
 const traceparent = "traceparent" // of W3C Trace Context
@@ -76,7 +75,7 @@ func (t *Tracer) start(kind trace.SpanKind, parent domain.Traceparent, name stri
 	return Span{span}
 }
 
-// Span is a span under way. The zero Span is none: one that nobody wants.
+// Span is a span that has begun. The zero Span records nothing.
 type Span struct{ span trace.Span }
 
 // Recorded reports whether there is a span.

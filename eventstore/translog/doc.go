@@ -1,8 +1,8 @@
-// Package translog makes changes to the event log detectable: a Merkle tree over
-// the stored bytes of every event, signed checkpoints of the tree, and proofs that
-// anybody with a checkpoint and the verifier key can check. If an event is later
-// edited, removed, moved or inserted, or the end of the log is cut off, the root
-// changes; two signed checkpoints with different roots prove the change.
+// Package translog makes changes to the event log detectable: a Merkle tree over the stored bytes
+// of every event, signed checkpoints of the tree, and proofs that anyone with a checkpoint and the
+// verifier key can check. If an event is later edited, removed, moved or inserted, or the end of
+// the log is cut off, the root changes; two signed checkpoints with different roots prove the
+// change.
 //
 // # The tree
 //
@@ -25,8 +25,8 @@
 //
 //	— payledger/01M7W78FJBM8T4R7B5N0C1D2E3 Az3grlgt…
 //
-// Witnesses, who have copies of the log, add signatures of their own: C2SP
-// cosignatures (https://c2sp.org/tlog-cosignature), which say when they agreed.
+// Witnesses, who have copies of the log, add their signatures: C2SP cosignatures
+// (https://c2sp.org/tlog-cosignature), which say when they agreed.
 //
 // The verifier key is one line, name+hash+key, as package note makes it.
 //

@@ -91,16 +91,16 @@ func (v *Verifier) Origin() string { return v.verifier.Name() }
 // Key is the key's text.
 func (v *Verifier) Key() string { return v.key }
 
-// Open checks a signed checkpoint and reads it. The error says whether it is not
-// a note, is not signed by this key, or is of another log. Signatures by other
-// keys, such as those of witnesses, are not looked at.
+// Open checks a signed checkpoint and reads it. The error says whether it is not a note, is not
+// signed by this key, or is of another log. Signatures by other keys, such as those of witnesses,
+// are ignored.
 func (v *Verifier) Open(signed []byte) (Checkpoint, error) {
 	c, _, err := v.open(signed)
 	return c, err
 }
 
-// OpenAlone is Open, and returns the checkpoint with the log's own signature alone:
-// whatever else the sender has added is left out. It refuses more than MaxCheckpoint bytes.
+// OpenAlone is Open, and returns the checkpoint with the log's own signature only: anything that
+// the sender has added is left out. It refuses more than MaxCheckpoint bytes.
 func (v *Verifier) OpenAlone(signed []byte) (Checkpoint, []byte, error) {
 	if len(signed) > MaxCheckpoint {
 		return Checkpoint{}, nil, fmt.Errorf("a checkpoint of %d bytes: at most %d are read", len(signed), MaxCheckpoint)

@@ -14,10 +14,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Witness verifies the cosignatures of one witness: somebody who has a copy of
-// the log, compared a checkpoint with it and signed that checkpoint too
-// (https://c2sp.org/tlog-cosignature). It is immutable and safe for concurrent
-// use.
+// Witness verifies the cosignatures of one witness: a party that has a copy of the log, compared a
+// checkpoint with it and signed that checkpoint too (https://c2sp.org/tlog-cosignature). It is
+// immutable and safe for concurrent use.
 type Witness struct {
 	verifier note.Verifier
 	public   string // the key without its name
@@ -51,11 +50,11 @@ func (w *Witness) Name() string { return w.verifier.Name() }
 // Key is the key's text.
 func (w *Witness) Key() string { return w.key }
 
-// Same reports whether both are the same key, under whatever name.
+// Same reports whether both are the same key, under the same name or another.
 func (w *Witness) Same(o *Witness) bool { return w.public == o.public }
 
-// Cosigned reports whether the witness cosigned the checkpoint, and when, by its
-// own clock in whole seconds. The signature of the log is not looked at.
+// Cosigned reports whether the witness cosigned the checkpoint, and when, by its own clock in whole
+// seconds. The signature of the log is ignored.
 func (w *Witness) Cosigned(signed []byte) (at time.Time, ok bool) {
 	n, err := note.Open(signed, note.VerifierList(w.verifier))
 	if err != nil || len(n.Sigs) != 1 {

@@ -13,24 +13,22 @@ import (
 //	bool, int, int64          a varint
 //	uint64                    an unsigned varint
 //	array of bytes            as a slice, without zeros at its end
-//	text                      twice its length as a varint, and the text; or, of a
-//	                          shared one, twice its number and one
+//	text                      twice its length as a varint, and the text; or, of an
+//	                          interned one, twice its number and one
 //	slice                     its length as a varint, and the elements
 //	pointer                   a byte 0 for nil, or a byte 1 and what it points to
 //
-// An empty slice is read as nil. The zero value shares no texts, and many
-// goroutines may use it.
+// An empty slice is read as nil. The zero value interns no strings, and is safe for concurrent use.
 type Structs struct {
-	numbers map[string]uint64 // of shared texts
+	numbers map[string]uint64 // of interned strings
 	texts   []string          // by number
 }
 
-// Sharing is a form in which texts of a type of their own, such as a status or
-// a currency, are shared, and those that Share is given. It can be read only as
-// long as it is there.
+// Sharing is a form with interned strings: those of a named type, such as a status or a currency,
+// and those given to Share. Values can be read only with the Structs that wrote them.
 func Sharing() *Structs { return &Structs{numbers: make(map[string]uint64)} }
 
-// Share makes a text a shared one from now on, and answers its number.
+// Share interns a string and returns its number.
 func (f *Structs) Share(text string) uint64 {
 	n, ok := f.numbers[text]
 	if !ok {

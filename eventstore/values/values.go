@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// AppendText appends a text or bytes behind their length as a varint.
+// AppendText appends the length of a text or bytes as a varint, and the bytes.
 func AppendText[T ~string | ~[]byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
@@ -24,11 +24,11 @@ func ParseUint64[T ~uint64](b []byte) (T, error) {
 	return T(binary.BigEndian.Uint64(b)), nil
 }
 
-// ErrLength: a value has not the length that its form asks for.
+// ErrLength: a value does not have the length of its form.
 var ErrLength = errors.New("wrong length")
 
-// Decoder reads a value from its beginning. Whatever is read beyond its end is
-// zero, and then End answers an error.
+// Decoder reads a value from its beginning. Reading beyond its end yields zero, and then End
+// returns an error.
 type Decoder struct {
 	rest  []byte
 	short bool
@@ -88,10 +88,10 @@ func (d *Decoder) Uint() uint64 {
 	return n
 }
 
-// Fail makes End answer an error.
+// Fail makes End return an error.
 func (d *Decoder) Fail() { d.short = true }
 
-// End answers an error unless everything was read and nothing was missing.
+// End returns an error unless everything was read and nothing was missing.
 func (d *Decoder) End() error {
 	if d.short || len(d.rest) > 0 {
 		return ErrLength

@@ -36,9 +36,9 @@ func TestPackedPaymentsKeepWhatRulesRead(t *testing.T) {
 			t.Errorf("%s is not tried", f.Name)
 		}
 	}
-	k := newPacker()
+	k := newEncoder()
 	h := head{position: 9, sequence: 4, blind: true}
-	gotHead, got := k.unpack(id, k.pack(h, p))
+	gotHead, got := k.decode(id, k.encode(h, p))
 	if diff := cmp.Diff(p, got, cmpopts.EquateEmpty()); diff != "" || gotHead != h {
 		t.Errorf("%+v\n%s", gotHead, diff)
 	}
