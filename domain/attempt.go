@@ -34,7 +34,7 @@ const (
 // Why an attempt failed, where the provider did not say so itself.
 const (
 	ReasonAbandoned   = "abandoned"   // never offered to the customer, and its key is of no use any more
-	ReasonUnreachable = "unreachable" // nobody could say for a long time what became of it
+	ReasonUnreachable = "unreachable" // its outcome could not be found out for a long time
 )
 
 // Attempt is one attempt to collect a payment at its route's provider. At most
@@ -189,7 +189,7 @@ func (p Payment) attempt(number int) (Attempt, bool) {
 	return p.Attempts[number-1], true
 }
 
-// AttemptOf finds the attempt that the provider knows under the reference.
+// AttemptOf finds the attempt with the provider's reference.
 func (p Payment) AttemptOf(reference string) (Attempt, bool) {
 	for _, a := range p.Attempts {
 		if a.Reference == reference && reference != "" {

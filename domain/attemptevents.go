@@ -38,8 +38,8 @@ func (e PaymentAttemptBegun) origin(p Payment, r Recorded) (Payment, PaymentComm
 	return p, BeginAttempt{At: e.BegunAt, Language: e.Language, Merchant: e.Merchant}, err
 }
 
-// PaymentAttemptOffered records that the customer is about to be handed over to
-// the provider. The hand-off's address is not recorded: it is worth the payment.
+// PaymentAttemptOffered records that the customer is about to be redirected to the provider. The
+// address is not recorded: anyone who has it can pay or see the payment.
 type PaymentAttemptOffered struct {
 	Attempt   int         `json:"attempt"`
 	Reference string      `json:"reference"`

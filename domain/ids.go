@@ -43,7 +43,7 @@ func NewIDs(now func() time.Time, entropy io.Reader, last ID) *IDs {
 	return &IDs{now: now, entropy: bufio.NewReaderSize(entropy, readAhead*randomSize), last: last.Time()}
 }
 
-// Observe takes up an id that was issued elsewhere: no later one is of an earlier time.
+// Observe notes an id that was issued elsewhere: later ones do not have an earlier time.
 func (s *IDs) Observe(id ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

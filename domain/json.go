@@ -2,8 +2,8 @@ package domain
 
 import "encoding/hex"
 
-// JSON is a JSON value kept byte for byte: escapes, digits and the order of
-// members are as the merchant sent them.
+// JSON is a JSON value, byte for byte: escapes, digits and the order of members are as the merchant
+// sent them.
 type JSON []byte
 
 // EmptyObject is the payload of a payment that was created without one.

@@ -31,7 +31,7 @@ func KindTypes() []KindType {
 	return all[:]
 }
 
-// kindTypes needs no memory of its own: KindOf is called for each event.
+// kindTypes is an array, which needs no allocation: KindOf is called for each event.
 func kindTypes() [9]KindType {
 	return [...]KindType{
 		{KindPaymentCreated, TypePaymentCreated, false, "the payment was created and every way to pay it is paused; or the customer can pay, for an endpoint that does not take payment.awaiting_payment"},

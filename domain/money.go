@@ -34,8 +34,8 @@ const minorDigits = 2
 // nine integer digits, amount_format for any other mismatch, and
 // amount_too_small for zero.
 //
-// The grammar is checked before apd reads the text, because apd alone also
-// accepts "1e2", "+1", ".5" and "NaN".
+// The grammar is checked before apd reads the text, because apd also accepts "1e2", "+1", ".5" and
+// "NaN".
 func ParseAmount(token string) (Amount, error) {
 	if a, ok := readAmount(token); ok {
 		return a, nil

@@ -52,11 +52,11 @@ type Payment struct {
 // A payment keeps a bounded number of signals that did not change it, so that
 // the cost of a decision does not grow with their number.
 const (
-	// MaxRefused: this many refused signals are recorded one by one. Later ones
-	// are counted; one is recorded, with the count, each time the number doubles.
+	// MaxRefused: this many refused signals are each recorded. Later ones are counted; one is
+	// recorded, with the count, each time the number doubles.
 	MaxRefused = 100
-	// MaxLateFunds: this many late funds are in Payment.Signals. Later ones are
-	// recorded too, but not kept there: see ApplySignal.Earlier.
+	// MaxLateFunds: this many late funds are in Payment.Signals. Later ones are recorded too, but not
+	// listed there: see ApplySignal.Earlier.
 	MaxLateFunds = 100
 )
 
@@ -86,8 +86,8 @@ type CreatePayment struct {
 	Details     *Digest  // see PaymentCreated
 }
 
-// AssignRoute chooses the route of a payment that waits for one. A payment that only
-// rules of paused routes take is not changed: it goes on waiting.
+// AssignRoute chooses the route of a payment that waits for one. A payment that only rules of
+// paused routes take is not changed: it waits.
 type AssignRoute Routing
 
 // ExpirePayment expires a payment whose ExpiryDue is not after At.

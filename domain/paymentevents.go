@@ -36,8 +36,8 @@ type PaymentCreated struct {
 	Link        Link         `json:"link"`
 	Idempotency *Idempotency `json:"idempotency,omitempty"`
 	Route       string       `json:"route,omitempty"` // the provider channel that collects the money
-	// Details commits to a description and payload that are kept outside the event,
-	// which has null and {} in their place.
+	// Details commits to a description and payload that are stored outside the event, which has null
+	// and {} in their place.
 	Details *Digest `json:"details,omitempty"`
 }
 
@@ -92,10 +92,9 @@ func (e PaymentCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, 
 	}, r.creates(p.ID, e.CreatedAt)
 }
 
-// PaymentRouteAssigned names the route of a payment that was created without one. The
-// payment now awaits the money. The event says all that a connector
-// needs to collect it. In version 1 it named the route alone: then the other
-// members are zero, and payment.created has them.
+// PaymentRouteAssigned names the route of a payment that was created without one. The payment now
+// awaits the money. The event has all that a connector needs to collect it. In version 1 it had
+// only the route: then the other members are zero, and payment.created has them.
 type PaymentRouteAssigned struct {
 	Route     string   `json:"route"`
 	Amount    Amount   `json:"amount,omitzero"`
@@ -246,8 +245,8 @@ func (e PaymentSignalRefused) origin(p Payment, r Recorded) (Payment, PaymentCom
 	return p, apply, err
 }
 
-// PaymentLateFunds records received money that does not pay the payment. It is
-// owed to somebody until the operator clears it.
+// PaymentLateFunds records received money that does not pay the payment. It is a liability until
+// the operator clears it.
 type PaymentLateFunds struct {
 	Reason string `json:"reason"`
 	Signal Signal `json:"signal"`

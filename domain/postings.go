@@ -2,9 +2,8 @@ package domain
 
 import "strings"
 
-// Account is one account of a project's books: MerchantPayable,
-// RefundsInFlight, Suspense, Operator, or the AcquirerReceivable of a route. Each currency
-// has a balance of its own.
+// Account is one account of a project's books: MerchantPayable, RefundsInFlight, Suspense,
+// Operator, or the AcquirerReceivable of a route. Each currency has its own balance.
 type Account string
 
 // The accounts. Debits are positive and credits negative, so a debt to the
@@ -42,10 +41,9 @@ type Posting struct {
 	Amount   Sum // a debit is positive, a credit negative
 }
 
-// Postings returns the double entry of an event, the debit first: no lines, or
-// lines that name each account once and add up to zero. It depends on the event
-// alone: the commands have checked the signal's amount against that of the
-// payment or refund.
+// Postings returns the double entry of an event, the debit first: no lines, or lines that name each
+// account once and add up to zero. It depends only on the event: the commands have checked the
+// signal's amount against that of the payment or refund.
 //
 //	payment.paid        acquirer receivable   to  merchant payable
 //	payment.late_funds  acquirer receivable   to  suspense

@@ -86,7 +86,7 @@ func (r Rule) takes(a Amount, c Currency) bool {
 	return (r.Currency == "" || r.Currency == c) && r.Min <= a && a <= r.Max
 }
 
-// Check answers which member of the rule is wrong, and what is wanted of it; no
+// Check returns which member of the rule is wrong, and what is wanted of it; no
 // member if the rule is valid.
 func (r Rule) Check() (member, want string) {
 	switch {

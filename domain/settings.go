@@ -12,7 +12,7 @@ type Settings struct {
 	MaxAmount             Amount     `json:"max_amount"`
 	LifetimeSeconds       int        `json:"lifetime_seconds"` // of a payment
 	RequireIdempotencyKey bool       `json:"require_idempotency_key"`
-	ShopURL               string     `json:"shop_url,omitempty"`  // where the payment page leads back to; "": nowhere
+	ShopURL               string     `json:"shop_url,omitempty"`  // the payment page's link back; "": none
 	TimeZone              string     `json:"time_zone,omitempty"` // IANA name of the zone whose days reports have; "": UTC
 
 	// The project's own Limits; nil: the server's.

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Settlement is money that the operator has booked out of suspense, because it is
-// nobody's at the provider any more: it was returned by other means, say, or another
-// hand has returned what was the merchant's.
+// Settlement is money that the operator has booked out of suspense, because the provider no longer
+// holds it: it was returned by other means, say, or the merchant's money was returned outside of
+// this ledger.
 type Settlement struct {
 	Reference string   `json:"reference"` // of the money at the provider
 	Debit     Account  `json:"debit"`
@@ -25,8 +25,8 @@ type InSuspense struct {
 	Reference string
 	Amount    Amount
 	Currency  Currency
-	// Out: the money has gone, returned by another hand; else it has come, and is
-	// still to be given to somebody.
+	// Out: the money has left, returned outside of this ledger; else it has arrived, and is still
+	// owed.
 	Out bool
 }
 

@@ -127,8 +127,7 @@ func (p Payment) unlisted(reference string, found *LateFund) *LateFund {
 	return found
 }
 
-// returnedAs reports whether a refund or return has succeeded that the provider knows
-// under the reference.
+// returnedAs reports whether a refund or return with the provider's reference has succeeded.
 func (p Payment) returnedAs(refundReference string) bool {
 	return slices.ContainsFunc(p.Signals, func(s Signal) bool {
 		if s.RefundID == nil || s.Reference != refundReference || s.Outcome != OutcomeSucceeded {

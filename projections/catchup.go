@@ -64,7 +64,7 @@ func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventsto
 	return nil
 }
 
-// decode trusts the stored bytes alone.
+// decode decodes the stored bytes, not the event in memory.
 func (e *Engine) decode(r eventstore.Stored) decoded {
 	event, err := e.codec.Decode(r)
 	return decoded{views.Decoded{Record: r, Event: event, Leaf: translog.Leaf(r.Body)}, err}
@@ -89,7 +89,7 @@ func (b *background) flush() error {
 	return nil
 }
 
-// wait answers how the flush ended.
+// wait returns how the flush ended.
 func (b *background) wait() error {
 	if b.ended == nil {
 		return nil

@@ -35,8 +35,7 @@ type Checkpoint struct {
 	Event    domain.ID           `json:"event"`    // its id
 }
 
-// ReadCheckpoint reads a file's checkpoint. Of a file of another format it knows
-// nothing but the format.
+// ReadCheckpoint reads a file's checkpoint. Of a file of another format it reads only the format.
 func ReadCheckpoint(tx *bolt.Tx) (c Checkpoint, err error) {
 	note, err := table.Note(tx)
 	if err != nil {
@@ -57,7 +56,7 @@ func ReadCheckpoint(tx *bolt.Tx) (c Checkpoint, err error) {
 	return c, nil
 }
 
-// note is the checkpoint of a file that stands for the event.
+// note is the checkpoint of a file that reflects the log up to the event.
 func (e *Engine) note(at checkpointAt) []byte {
 	note, err := json.Marshal(Checkpoint{Format: views.Format, Log: e.config.LogID, Position: at.position, Event: at.event})
 	if err != nil {

@@ -2,16 +2,14 @@
 // that reads are answered from: folds of the log, disposable, and rebuilt
 // whenever they cannot be trusted.
 //
-// One goroutine, Engine.Run, follows the store and folds each event into the
-// tables of packages views and books. About once a second it writes the changed
-// rows, together with the position they stand for, in one synced transaction. A
-// crash loses at most that tail of the file, and the next Open folds it again
-// from the log.
+// One goroutine, Engine.Run, follows the store and folds each event into the tables of packages
+// views and books. About once a second it writes the changed rows, together with the position that
+// they reflect, in one synced transaction. A crash loses at most that tail of the file, and the
+// next Open folds it again from the log.
 //
-// A read first waits until the views stand for the store's last position at the
-// time the read began, so it is never stale; a read of one payment or project
-// waits for the last position of that payment or project alone. Package table
-// says what a read sees while events are being folded.
+// A read first waits until the views reflect the store's last position at the time the read began,
+// so it is never stale; a read of one payment or project waits only for the last position of that
+// payment or project. Package table says what a read sees while events are being folded.
 //
 // # The file
 //
@@ -20,10 +18,9 @@
 //
 //	{"format":1,"log":…,"position":88417,"event":…}
 //
-// format is views.Format, log the id that the event log got when it was made,
-// position the last event folded and event its id. A file is deleted and rebuilt
-// if it has an older format, belongs to another log, is ahead of the log, has
-// another event at its position, or is damaged. A file of a newer format is
-// refused. A rebuild is written to another name and renamed when it is complete,
-// so an unfinished one is never taken for the whole.
+// format is views.Format, log the id of the event log, position the last event folded and event its
+// id. A file is deleted and rebuilt if it has an older format, belongs to another log, is ahead of
+// the log, has another event at its position, or is damaged. A file of a newer format is refused. A
+// rebuild is written to another name and renamed when it is complete, so an unfinished file never
+// has the name of a complete one.
 package projections

@@ -80,8 +80,8 @@ type Engine struct {
 	pending int          // rows not yet sealed, or more
 
 	flushMu sync.Mutex    // one flush at a time; guards the next two fields
-	sealed  *checkpointAt // what the sealed rows stand for, nil if there are none
-	saved   checkpointAt  // what the file stands for
+	sealed  *checkpointAt // the last event in the sealed rows, nil if there are none
+	saved   checkpointAt  // the last event in the file
 
 	full chan struct{} // asks for an early flush
 
@@ -114,10 +114,9 @@ func newEngine(c Config) *Engine {
 	return e
 }
 
-// Run follows the store until ctx ends and writes the views to the file about
-// once a second and at the end, if there is room. It answers nil when ctx
-// ended, else the error that stopped it; reads then answer the same. It is
-// called once.
+// Run follows the store until ctx ends and writes the views to the file about once a second and at
+// the end, if the disk has space. It returns nil when ctx ended, else the error that stopped it;
+// reads then return the same. It is called once.
 func (e *Engine) Run(ctx context.Context) error {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -182,8 +181,8 @@ func (e *Engine) failure() error {
 	}
 }
 
-// Distrust deletes the views' file and stops the engine, since the log is not
-// the one that the views were folded from. The next Open folds them again.
+// Distrust deletes the views' file and stops the engine, since the log is not the one that the
+// views were folded from. The next Open rebuilds them.
 func (e *Engine) Distrust(reason string) error { return e.readFailed(table.Damage("%s", reason)) }
 
 // readFailed deletes the file and stops the engine when err says that the file

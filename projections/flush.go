@@ -9,10 +9,10 @@ import (
 	"payledger/projections/table"
 )
 
-// flush writes the changed rows, with the position they stand for, in one synced
-// transaction. Reads and folds go on meanwhile. When the disk is full everything
-// stays in memory and flush can be called again. After any other error the file
-// may hold the rows or not, so it is deleted and the engine stops.
+// flush writes the changed rows, with the position that they reflect, in one synced transaction.
+// Reads and folds continue meanwhile. When the disk is full everything stays in memory and flush
+// can be called again. After any other error the file may hold the rows or not, so it is deleted
+// and the engine stops.
 func (e *Engine) flush() error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
@@ -35,9 +35,8 @@ func (e *Engine) flush() error {
 	return nil
 }
 
-// seal hands the changed rows to the next write, unless those of a failed write
-// are still sealed. It reports whether there is something to write. flushMu is
-// held.
+// seal seals the changed rows for the next write, unless those of a failed write are still sealed.
+// It reports whether there is something to write. The caller holds flushMu.
 func (e *Engine) seal() bool {
 	if e.sealed != nil {
 		return true
@@ -78,8 +77,8 @@ func (e *Engine) flushEvery(ctx context.Context) {
 	}
 }
 
-// boundMemory asks for a flush when limit rows are in memory and waits for it
-// at twice as many. While the disk is full, it waits for room.
+// boundMemory asks for a flush when limit rows are in memory and waits for it at twice as many.
+// While the disk is full, it waits for space.
 func (e *Engine) boundMemory(ctx context.Context) error {
 	if e.pendingNow() < e.limit {
 		return nil
@@ -113,7 +112,7 @@ func (e *Engine) pendingNow() int {
 	return e.pending
 }
 
-// diskFull reports whether a flush failed only for lack of room.
+// diskFull reports whether a flush failed only for lack of space.
 func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -12,10 +12,10 @@ import (
 	"payledger/projections/table"
 )
 
-// Open opens the views' file, or rebuilds it when it is missing, damaged,
-// another log's, ahead of this log or of an older format, and folds what the log
-// holds beyond it. Then the views stand for everything the store held when Open
-// began, or more. Opening a current file takes the same time for every log.
+// Open opens the views' file, or rebuilds it when it is missing, damaged, another log's, ahead of
+// this log or of an older format, and folds what the log holds beyond it. Then the views reflect
+// everything the store held when Open began, or more. Opening a current file takes the same time
+// for every log.
 //
 // A file of a newer format is a *NewerError. An event that cannot be decoded is a
 // *eventstore.CorruptError. When ctx ends a rebuild, the next Open begins it

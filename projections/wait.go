@@ -22,12 +22,11 @@ type waiter struct {
 	ready    chan struct{}
 }
 
-// Position is that of the last event the views stand for.
+// Position is the last one that the views reflect.
 func (e *Engine) Position() eventstore.Position { return eventstore.Position(e.position.Load()) }
 
-// Wait returns once the views stand for the event at the position or a later
-// one, or with the context's error, or with the error that stopped the engine
-// before it came that far.
+// Wait returns once the views reflect the event at the position or a later one, or with the
+// context's error, or with the error that stopped the engine before that.
 func (e *Engine) Wait(ctx context.Context, p eventstore.Position) error {
 	if e.position.Load() >= uint64(p) {
 		return nil
@@ -57,10 +56,9 @@ func (e *Engine) Wait(ctx context.Context, p eventstore.Position) error {
 	}
 }
 
-// Fresh waits until the views stand for every event that the store holds now and
-// that the filter lets through; they may still be behind other events. It answers
-// a position at or behind the last such event. After a clean end of Run it
-// returns at once, unless such an event was appended since.
+// Fresh waits until the views reflect every event that the store holds now and that the filter
+// matches; they may still lag behind others. It returns a position at or after the last such event.
+// After a clean end of Run it returns at once, unless such an event was appended since.
 func (e *Engine) Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
 	if err := e.failure(); err != nil && !errors.Is(err, ErrStopped) {
 		return 0, err

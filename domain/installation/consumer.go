@@ -37,7 +37,7 @@ type NewNATSConsumer struct {
 	Stream      string `json:"stream"`
 	Durable     string `json:"durable"`
 	InboxPrefix string `json:"inbox_prefix"`
-	Address     string `json:"nats_address,omitzero"` // "": nobody can connect now
+	Address     string `json:"nats_address,omitzero"` // "": the server does not listen now
 }
 
 // maxConsumerName bounds the name of a consumer.

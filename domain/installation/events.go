@@ -160,7 +160,7 @@ func (e NATSConsumerCreated) evolve(i Installation) Installation {
 
 func (e NATSConsumerCreated) origin(domain.Instant) Command { return CreateNATSConsumer(e) }
 
-// NATSConsumerReset: an operator let a consumer go on behind another position.
+// NATSConsumerReset: an operator moved a consumer to another position.
 type NATSConsumerReset struct {
 	Name     string    `json:"name"`
 	Position uint64    `json:"position"`
@@ -195,8 +195,8 @@ func (e NATSConsumerRemoved) evolve(i Installation) Installation {
 
 func (e NATSConsumerRemoved) origin(domain.Instant) Command { return RemoveNATSConsumer(e) }
 
-// ParkedSignalRetried: an operator had a provider's signal judged again that could not
-// be judged. What came of it are events of their own.
+// ParkedSignalRetried: an operator retried a provider's signal that could not be judged. Its
+// effects are other events.
 type ParkedSignalRetried struct {
 	ID uint64 `json:"id"`
 }

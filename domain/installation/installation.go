@@ -12,8 +12,8 @@ import (
 	"payledger/domain"
 )
 
-// Installation is the state after all these acts. Who did each is in the event's
-// line of the log, beside the event.
+// Installation is the state after all these acts. The actor of each is in the event's line of the
+// log: see eventstore.Cause.
 type Installation struct {
 	Routes     domain.Digest  // of the routes file in use; zero: none
 	Paused     []Pause        // by route
@@ -77,7 +77,7 @@ type Command interface {
 	decide(Installation) (domain.Event, error)
 }
 
-// Decide answers the event that a command leads to, nil if there is nothing to
+// Decide returns the event that a command leads to, nil if there is nothing to
 // record.
 func (i Installation) Decide(c Command) (domain.Event, error) { return c.decide(i) }
 
@@ -92,7 +92,7 @@ func (i Installation) Evolve(e domain.Event) Installation {
 // Redecide checks an event as Payment.Redecide does.
 func (i Installation) Redecide(e domain.Event, r domain.Recorded) error {
 	if _, ok := e.(Act); ok {
-		return nil // it is recorded whatever the state is
+		return nil // it is recorded in any state
 	}
 	of, ok := e.(Event)
 	if !ok {

@@ -17,7 +17,7 @@ const (
 
 	DefaultSecretOverlap = 24 * time.Hour     // how long the previous secret stays valid after a rotation
 	MaxSecretOverlap     = 7 * 24 * time.Hour // the longest overlap of a rotation
-	MaxOldSecrets        = 8                  // that sign beside the newest; beyond it, those that expire first end at once
+	MaxOldSecrets        = 8                  // that sign as well as the newest; beyond it, those that expire first end at once
 )
 
 // Endpoint is a webhook endpoint of a project: a URL that is notified of events.
@@ -33,16 +33,15 @@ type Endpoint struct {
 	Previous    []OldSecret    `json:"previous,omitempty"` // rotated out, newest first
 }
 
-// Secret names a signing secret. The secret itself is stored nowhere: it is
-// derived from the master key of a version, the endpoint's id and the
-// generation.
+// Secret names a signing secret. The secret itself is not stored: it is derived from the master key
+// of a version, the endpoint's id and the generation.
 type Secret struct {
 	Generation int `json:"generation"` // from 1
 	KeyVersion int `json:"key_version"`
 }
 
-// OldSecret is a secret that was rotated out. It signs beside the newest secret
-// until Until; later rotations do not change Until.
+// OldSecret is a secret that was rotated out. It signs as well as the newest secret until Until;
+// later rotations do not change Until.
 type OldSecret struct {
 	Secret
 	Until domain.Instant `json:"until"`
@@ -106,8 +105,8 @@ func (p Project) Endpoint(id string) (Endpoint, bool) {
 	return Endpoint{}, false
 }
 
-// EndpointMade finds the endpoint of an id, or of one with the same random part: those
-// of a request that came twice differ in their times alone.
+// EndpointMade finds the endpoint of an id, or of one with the same random part: those of a
+// repeated request differ only in their times.
 func (p Project) EndpointMade(id string) (Endpoint, bool) {
 	i := slices.IndexFunc(p.Endpoints, func(e Endpoint) bool {
 		return e.ID == id || len(e.ID) > randomChars && strings.HasSuffix(id, e.ID[len(e.ID)-randomChars:])
@@ -160,13 +159,13 @@ type DisableEndpoint struct {
 // EnableEndpoint lets an endpoint be notified again.
 type EnableEndpoint struct{ EndpointID string }
 
-// RemoveEndpoint removes an endpoint for ever.
+// RemoveEndpoint removes an endpoint permanently.
 type RemoveEndpoint struct{ EndpointID string }
 
-// RotateSecret gives an endpoint a new secret. The current secret stays valid for
-// Overlap; secrets of earlier rotations keep their own end. There is nothing to do when
-// the current secret is not that of generation From: the same request came twice, or
-// another one was faster. From 0 rotates whatever there is.
+// RotateSecret gives an endpoint a new secret. The current secret stays valid for Overlap; secrets
+// of earlier rotations still expire at their own time. There is nothing to do when the current
+// secret is not that of generation From: the request was repeated, or another one was faster. From
+// 0 rotates any generation.
 type RotateSecret struct {
 	From       int
 	At         domain.Instant

@@ -39,7 +39,7 @@ const MaxKeyName = 64
 // Key is an issued API key. Only its hash is stored.
 type Key struct {
 	ID      string        `json:"id"`
-	Name    string        `json:"name,omitempty"` // what its merchant knows it by; "" for none
+	Name    string        `json:"name,omitempty"` // chosen by the merchant; "" for none
 	Hash    domain.Digest `json:"hash"`
 	Scopes  []Scope       `json:"scopes"`
 	Revoked bool          `json:"revoked,omitempty"`
@@ -120,7 +120,7 @@ type IssueKey struct {
 	KeyID  string
 	Hash   domain.Digest
 	Scopes []Scope // at least one
-	Name   string  // what its merchant knows it by; "" for none
+	Name   string  // chosen by the merchant; "" for none
 }
 
 // RenameKey gives an API key another name, or with "" none.

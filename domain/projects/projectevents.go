@@ -185,8 +185,8 @@ func (e KeyRenamed) evolveProject(p Project) Project {
 
 func (e KeyRenamed) origin(Project, domain.Instant) (ProjectCommand, error) { return RenameKey(e), nil }
 
-// KeySignedOut ends all sessions of the account that began with the key before. They
-// are told by how many such events there were, because the clocks of two nodes differ.
+// KeySignedOut ends all sessions of the account that began with the key before. They are identified
+// by the number of such events before, because the clocks of two nodes differ.
 type KeySignedOut struct {
 	KeyID string `json:"key_id"`
 }

@@ -42,7 +42,7 @@ func checkClaims(s *subject) {
 	}
 }
 
-// checkClaimsLast: a key is remembered for 30 days, whatever happens in between.
+// checkClaimsLast: a key is remembered for 30 days, after any number of others.
 func checkClaimsLast(s *subject) {
 	const day = 24 * 60 * 60 * 1000
 	at := func(c eventstore.Commit, millis uint64) eventstore.Commit {

@@ -7,9 +7,9 @@ import (
 	"payledger/eventstore"
 )
 
-// checkFaults: each write that can fail, on a log of its own. The group and all
-// commits after it fail, nothing of it is shown, and the next open decides whether
-// it is in the log. In both cases the commits can be sent again.
+// checkFaults: each write that can fail, each on a new log. The group and all commits after it
+// fail, nothing of it is shown, and the next open decides whether it is in the log. In both cases
+// the commits can be sent again.
 func checkFaults(s *subject) {
 	for i := range s.log.Faults() {
 		f := &subject{TB: s.TB, log: s.create(s.TB), create: s.create}

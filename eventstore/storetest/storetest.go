@@ -84,7 +84,7 @@ func checks() []check {
 		{"permanent claims", checkForever},
 		{"permanent claims last", checkForeverLasts},
 		{"staged permanent claim", checkStagedForever},
-		{"claim race for ever", checkForeverRace},
+		{"permanent claim race", checkForeverRace},
 		{"gapless", checkGapless},
 		{"cursor across reopen", checkCursor},
 		{"filters", checkFilters},

@@ -64,8 +64,8 @@ func keyPart(s string) string {
 // posting continues from its balance.
 type accountsView struct {
 	*table.Table[*account]
-	// live is by project and name; guarded by the DB, written by the fold alone.
-	// Accounts are never changed, only replaced.
+	// live is by project and name; guarded by the DB, written only by the fold. Accounts are never
+	// changed, only replaced.
 	live  map[string]map[accountName]*account
 	count uint32 // of accounts, guarded likewise
 	// suspense adds up the accounts of that name by currency; guarded likewise.
@@ -157,8 +157,8 @@ func (b *Books) Suspense() map[domain.Currency]domain.Sum {
 	return maps.Clone(b.accounts.suspense)
 }
 
-// accountsOf lists the accounts that match, in order of project, currency and
-// account, with the position they stand for. Project "" means all.
+// accountsOf lists the accounts that match, in order of project, currency and account, with the
+// position that they reflect. Project "" means all.
 func (b *Books) accountsOf(project string, match func(*account) bool) ([]*account, eventstore.Position) {
 	b.db.RLock()
 	var all []*account

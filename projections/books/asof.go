@@ -15,15 +15,14 @@ import (
 // timesView leads from a time to a position: the highest time of any event so
 // far, 8 bytes, to the last position at which that was the highest.
 //
-// Events are numbered in the order in which they were committed, and an event
-// may have an earlier time than the one before it. So what the log held as of a
-// time is defined as a prefix of the log: everything before the first event of
-// a later time. Events behind that one are not part of it, even if their time is
-// earlier. Thus the books as of a time no longer change once the log has gone
-// beyond it.
+// Events are numbered in the order in which they were committed, and an event may have an earlier
+// time than the one before it. So what the log held as of a time is defined as a prefix of the log:
+// everything before the first event of a later time. Events after that one are not part of it, even
+// if their time is earlier. So the books as of a time no longer change once the log has a later
+// one.
 type timesView struct {
 	*table.Table[eventstore.Position]
-	newest domain.Instant // used by the fold alone
+	newest domain.Instant // used only by the fold
 	begun  bool
 }
 

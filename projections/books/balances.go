@@ -32,7 +32,7 @@ type Balances struct {
 	Balances []Balance // by project, currency and account; accounts without postings are left out
 }
 
-// Balances answers the balances of a project, or those of all projects when
+// Balances returns the balances of a project, or those of all projects when
 // project is "". A position the log has not reached is an *AheadError.
 func (b *Books) Balances(ctx context.Context, project string, as AsOf) (Balances, error) {
 	if _, err := b.log.Fresh(ctx, eventstore.Filter{}); err != nil {

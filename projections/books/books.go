@@ -15,8 +15,8 @@ const MaxLimit = 1000
 
 // Log is how far the books have come along the event log, and the log itself.
 type Log interface {
-	// Fresh waits until the books stand for every event that the log holds now
-	// and that the filter lets through.
+	// Fresh waits until the books reflect every event that the log holds now and that the filter
+	// matches.
 	Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error)
 	// TimeOf is the time of the event at a position, 0 for position 0.
 	TimeOf(ctx context.Context, p eventstore.Position) (domain.Instant, error)
@@ -51,8 +51,8 @@ func (w *Writer) Fold(r eventstore.Stored, e domain.Event) {
 	}
 }
 
-// Load reads the part that the books keep in memory from a file that stands for
-// the position.
+// Load reads the part that the books keep in memory from a file that reflects the log up to the
+// position.
 func (w *Writer) Load(tx *bolt.Tx, position eventstore.Position) error {
 	w.books.last = position
 	if err := w.books.times.load(tx); err != nil {

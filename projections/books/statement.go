@@ -51,7 +51,7 @@ type JournalPage struct {
 	More  bool // others follow
 }
 
-// Journal answers the page of postings that the query asks for, merged from
+// Journal returns the page of postings that the query asks for, merged from
 // the accounts that match.
 func (b *Books) Journal(ctx context.Context, q JournalQuery) (JournalPage, error) {
 	if _, err := b.log.Fresh(ctx, eventstore.Filter{}); err != nil {

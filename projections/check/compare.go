@@ -19,7 +19,7 @@ import (
 // Comparison says how the views' file and a rebuild from the log up to the same
 // position differ.
 type Comparison struct {
-	Position eventstore.Position `json:"position"` // that the file stands for
+	Position eventstore.Position `json:"position"` // that the file reflects
 	Last     eventstore.Position `json:"last"`     // of the log
 	Keys     uint64              `json:"keys"`     // that were compared
 	// Missing, Other and Damage are why nothing, or not everything, was compared:
@@ -50,9 +50,9 @@ func (c Comparison) Same() bool {
 	return !c.Missing && !c.Other && c.Damage == "" && !c.Ahead() && len(c.Differences) == 0
 }
 
-// Live compares the views of a running engine, as they are now, with a rebuild
-// from the log up to the same position, byte for byte. It takes about as long as
-// a rebuild; commits and reads go on.
+// Live compares the views of a running engine, as they are now, with a rebuild from the log up to
+// the same position, byte for byte. It takes about as long as a rebuild; commits and reads
+// continue.
 func Live(ctx context.Context, e *projections.Engine, progress func(done, total eventstore.Position)) (Comparison, error) {
 	c := e.Config()
 	c.Progress = progress
@@ -131,7 +131,7 @@ func compareSnapshot(ctx context.Context, tx *bolt.Tx, c projections.Config, out
 	})
 }
 
-// compareTable answers the first difference of a table, nil for none.
+// compareTable returns the first difference of a table, nil for none.
 func compareTable(ctx context.Context, name string, file, rebuilt *bolt.Tx, out *Comparison) (*Difference, error) {
 	b := file.Bucket([]byte(name))
 	if b == nil {

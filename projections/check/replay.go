@@ -18,8 +18,8 @@ import (
 	"payledger/projections/views"
 )
 
-// Replayed are the projects and payments that a log leads to at some position.
-// Payments are in a file of their own, which Close deletes.
+// Replayed are the projects and payments that a log leads to at some position. Payments are in a
+// temporary file, which Close deletes.
 type Replayed struct {
 	position eventstore.Position
 	projects map[string]projects.Project
@@ -28,10 +28,9 @@ type Replayed struct {
 	dir      string
 }
 
-// Replay folds the log from its first event up to the position, or to its end
-// when that comes first: the state of projects and payments alone, no views.
-// Payments that have not changed for a while are written to a file in the
-// system's directory for temporary files. progress may be nil.
+// Replay folds the log from its first event up to the position, or to its end when that comes
+// first: only the state of projects and payments, no views. Payments that have not changed for a
+// while are written to a file in the system's directory for temporary files. progress may be nil.
 func Replay(
 	ctx context.Context, l eventstore.Ledger, upTo eventstore.Position, progress func(done, total eventstore.Position),
 ) (*Replayed, error) {

@@ -43,8 +43,8 @@ func (w *World) Lives(n int) []eventstore.Stored {
 	return w.Records()
 }
 
-// Handed registers a project and adds n payments whose customers were handed over to
-// a provider and have not paid yet.
+// Handed registers a project and adds n payments whose customers were redirected to a provider and
+// have not paid yet.
 func (w *World) Handed(n int) {
 	w.TB.Helper()
 	project := "prj_" + w.IDs.Next().String()

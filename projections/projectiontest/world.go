@@ -1,5 +1,5 @@
-// Package projectiontest grows a log by random commands, for the tests of the
-// projections, and knows the states that its events lead to.
+// Package projectiontest grows a log by random commands, for the tests of the projections, and
+// keeps the states that its events lead to.
 package projectiontest
 
 import (
@@ -210,7 +210,7 @@ func (w *World) Advance(p domain.Payment) {
 	}
 }
 
-// attempt begins an attempt, or goes on with the one that is open.
+// attempt begins an attempt, or continues the one that is open.
 func (w *World) attempt(p domain.Payment, paid domain.Signal, event domain.ID) {
 	w.TB.Helper()
 	a, open := p.OpenAttempt()

@@ -13,14 +13,13 @@ type cached[V any] struct {
 	gone  bool
 }
 
-// rowCache keeps decoded values of keys that were changed or read not long ago.
-// Each key has one slot, which it shares with others: the last one to come
-// takes it. It is read without a lock. A nil *rowCache keeps nothing.
+// rowCache keeps decoded values of keys that were changed or read not long ago. Each key has one
+// slot, which it shares with others: the last one that is set replaces the one before. It is read
+// without a lock. A nil *rowCache keeps nothing.
 //
-// A value in it is never older than all layers of the table together: every
-// change sets it, and a reader adds what it found in the file only if the slot
-// is still what it was before the reader knew the file to hold the newest
-// value.
+// A value in it is never older than all layers of the table together: every change sets it, and a
+// reader adds what it found in the file only if the slot has not changed since before the reader
+// found that the file has the newest value.
 type rowCache[V any] struct {
 	seed  maphash.Seed
 	slots []atomic.Pointer[cached[V]]

@@ -23,9 +23,9 @@ func Damage(format string, args ...any) error {
 // ErrClosed is what a read answers after Close.
 var ErrClosed = boltfile.ErrClosed
 
-// DB is a set of tables in one file. Its lock guards the rows in memory of every
-// table; whatever must change together with them may be guarded by it too.
-// Reads, Check, View and one Write at a time are safe for concurrent use.
+// DB is a set of tables in one file. Its lock guards the rows in memory of every table; other state
+// that must change together with them may be guarded by it too. Reads, Check, View and one Write at
+// a time are safe for concurrent use.
 type DB struct {
 	sync.RWMutex
 
@@ -43,8 +43,7 @@ type DB struct {
 
 // Open opens the file, which is made if it is missing. The error is a
 // *DamagedError when the file can only be deleted, any other when the reason may
-// pass. Of its pages no more is looked at than the way to the newest rows: see
-// Check.
+// pass. Of its pages only the path to the newest rows is checked: see Check.
 func (db *DB) Open(path string) error {
 	return db.open(path, boltfile.Options{Create: true, Check: boltfile.Check{Edges: true}, AtOnce: boltfile.AtOnce})
 }
@@ -83,8 +82,8 @@ func (db *DB) Sync() error {
 	return db.file.DB().Sync()
 }
 
-// Check looks at the structure of the whole file, while it is used; pace is
-// called between pages, and its error ends the check. What is wrong is a
+// Check checks the structure of the whole file, while it is in use; pace is called between pages,
+// and its error ends the check. What is wrong is a
 // *DamagedError. Values have checksums, which are checked when they are read.
 func (db *DB) Check(pace func() error) error {
 	err := db.file.Check(boltfile.Check{Pace: pace})
@@ -94,7 +93,7 @@ func (db *DB) Check(pace func() error) error {
 	return err
 }
 
-// View runs fn in a transaction that reads the file alone.
+// View runs fn in a transaction that reads only the file.
 func (db *DB) View(fn func(*bolt.Tx) error) error { return db.file.View(fn) }
 
 // Names lists the tables, each with a bucket of this name.

@@ -1,13 +1,12 @@
 // Package table keeps ordered tables whose newest rows are in memory and whose
 // other rows are in one bbolt file.
 //
-// A change goes to the active rows of its table, in memory. To write the file,
-// DB.Seal sets the active rows of all tables aside and begins new ones,
-// DB.Write stores the sealed rows in one synced transaction, and DB.Drop forgets
-// them. A read asks the active rows, then the sealed rows, then the file; the
-// first layer that shows the key counts. It holds the lock only while it looks
-// into memory, never while it reads the file. It sees all changes that were made
-// under one lock, or none of them.
+// A change goes to the active rows of its table, in memory. To write the file, DB.Seal freezes the
+// active rows of all tables and begins new ones, DB.Write stores the sealed rows in one synced
+// transaction, and DB.Drop forgets them. A read looks into the active rows, then the sealed rows,
+// then the file; the first layer with the key counts. It holds the lock only while it reads memory,
+// never while it reads the file. It sees all changes that were made under one lock, or none of
+// them.
 //
 // A crash loses every change that was not written. The tables are for data that
 // can be made again from another source.

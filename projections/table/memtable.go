@@ -29,7 +29,7 @@ func (m *memtable[V]) at(key string) *cell[V] {
 	return c
 }
 
-// each calls fn for every cell in order until it answers an error.
+// each calls fn for every cell in order until it returns an error.
 func (m *memtable[V]) each(fn func(key string, c *cell[V]) error) (err error) {
 	if m == nil {
 		return nil

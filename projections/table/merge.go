@@ -51,7 +51,7 @@ func (m *merge[V]) before(a, b string) bool {
 	return strings.Compare(a, b) < 0
 }
 
-// next answers the range's next change.
+// next returns the range's next change.
 func (m *merge[V]) next() (c change[V], ok bool, err error) {
 	const file = len(m.layers)
 	best, bestKey := -1, ""

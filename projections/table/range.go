@@ -17,8 +17,8 @@ func Prefix(prefix string) Range {
 
 func (r Range) has(key string) bool { return r.Lo <= key && (r.Hi == "" || key < r.Hi) }
 
-// endAfter and endBefore cut a range that is read in one direction: behind a
-// key, or just before it. The range only ever shrinks.
+// endAfter and endBefore cut a range that is read in one direction: after a key, or just before it.
+// The range only ever shrinks.
 func (r Range) endAfter(key string, descending bool) Range {
 	if descending {
 		return Range{max(r.Lo, key), r.Hi}

@@ -76,8 +76,7 @@ func (t *Table[V]) Delete(key string) {
 	}
 }
 
-// recall looks a key up in memory; known reports that the file need not be
-// asked. The DB is locked.
+// recall looks a key up in memory; known reports that the file need not be read. The DB is locked.
 func (t *Table[V]) recall(key string) (v V, ok, known bool) {
 	c := t.active.at(key)
 	if c == nil {
@@ -89,7 +88,7 @@ func (t *Table[V]) recall(key string) (v V, ok, known bool) {
 	return c.value, !c.deleted, true
 }
 
-// Fetch looks a key up in the file alone.
+// Fetch looks a key up in the file only.
 func (t *Table[V]) Fetch(tx *bolt.Tx, key string) (v V, ok bool, err error) {
 	raw := tx.Bucket([]byte(t.name)).Get([]byte(key))
 	if raw == nil {
@@ -99,8 +98,8 @@ func (t *Table[V]) Fetch(tx *bolt.Tx, key string) (v V, ok bool, err error) {
 	return v, err == nil, err
 }
 
-// Each calls fn for every row of the file alone, in the order of keys, until
-// it answers an error.
+// Each calls fn for every row of the file, not of memory, in the order of keys, until it returns an
+// error.
 func (t *Table[V]) Each(tx *bolt.Tx, fn func(key string, v V) error) error {
 	return tx.Bucket([]byte(t.name)).ForEach(func(key, raw []byte) error {
 		v, err := t.open(key, raw)
@@ -111,7 +110,7 @@ func (t *Table[V]) Each(tx *bolt.Tx, fn func(key string, v V) error) error {
 	})
 }
 
-// Last is the row of the file alone with the highest key.
+// Last is the row of the file, not of memory, with the highest key.
 func (t *Table[V]) Last(tx *bolt.Tx) (row Row[V], ok bool, err error) {
 	key, raw := tx.Bucket([]byte(t.name)).Cursor().Last()
 	if key == nil {
@@ -150,7 +149,7 @@ func (t *Table[V]) seal() { t.sealed, t.active = t.active, new(memtable[V]) }
 
 func (t *Table[V]) drop() { t.sealed = nil }
 
-// blockSize is how much room for values is made at once.
+// blockSize is the size of one allocation for values.
 const blockSize = 64 << 10
 
 // write stores the sealed rows. It may be repeated.

@@ -34,8 +34,8 @@ func (db *DB) Pending() (n int) {
 	return n
 }
 
-// Seal hands every change so far to the next Write. The DB is locked, and the
-// rows sealed before were dropped.
+// Seal freezes every change so far for the next Write. The DB is locked, and the rows sealed before
+// were dropped.
 func (db *DB) Seal() {
 	for _, t := range db.tables {
 		t.seal()
@@ -92,8 +92,7 @@ func (c checksums) of(key, body []byte) uint32 {
 	return boltfile.SumFrom(uint32(c), key, body)
 }
 
-// open answers a stored value's bytes without their checksum. They are valid as
-// long as raw is.
+// open returns a stored value's bytes without their checksum. They are valid as long as raw is.
 func (c checksums) open(bucket string, key, raw []byte) ([]byte, error) {
 	n := len(raw) - sumSize
 	if n < 0 || binary.BigEndian.Uint32(raw[n:]) != c.of(key, raw[:n]) {

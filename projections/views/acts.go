@@ -23,8 +23,8 @@ func (v *actsView) fold(c *change) {
 	}
 }
 
-// EachAct calls fn for the acts after a position, in order, until fn answers an
-// error, which it returns.
+// EachAct calls fn for the acts after a position, in order, until fn returns an error, which it
+// returns.
 func (v *Views) EachAct(ctx context.Context, after eventstore.Position, fn func(project string, at eventstore.Position) error) error {
 	if err := v.fresh(ctx); err != nil {
 		return err

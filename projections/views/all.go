@@ -1,7 +1,6 @@
-// Package views folds the event log into what reads are answered from: payments
-// and their lists, refunds, projects, sums by time, and the hashes of the log's
-// Merkle tree. A view is a fold: it knows no clock, no network and no commands,
-// so that the same events always lead to the same rows.
+// Package views folds the event log into what reads are answered from: payments and their lists,
+// refunds, projects, sums by time, and the hashes of the log's Merkle tree. A view is a fold: it
+// has no clock, no network and no commands, so that the same events always lead to the same rows.
 //
 // The table of payments and the views of events are changed with every event.
 // The other views of payments are updated for some hundred changed payments at
@@ -90,23 +89,21 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	return v, &Writer{views: v, MaxPending: MaxPending}
 }
 
-// paymentView is a fold of payments. before is the payment as of the view's last
-// update of it, nil if it did not exist; after is the payment now, maybe several
-// events later. update changes the view's own table alone and depends on nothing
-// else.
+// paymentView is a fold of payments. before is the payment as of the view's last update of it, nil
+// if it did not exist; after is the payment now, maybe several events later. update changes only
+// the view's table and depends on nothing else.
 type paymentView interface {
 	update(before, after *PaymentRow)
 }
 
-// eventView is a fold of events. fold is called with every event in the order of
-// the log. It changes the view's own table alone, and depends on nothing but this
-// event and those before it.
+// eventView is a fold of events. fold is called with every event in the order of the log. It
+// changes only the view's table, and depends only on this event and those before it.
 type eventView interface {
 	fold(c *change)
 }
 
-// loadedView keeps a part of the file in memory for good; load reads that part
-// when a file is opened that reflects the log up to the position.
+// loadedView keeps a part of the file in memory; load reads that part when a file is opened that
+// reflects the log up to the position.
 type loadedView interface {
 	load(tx tx, position eventstore.Position) error
 }

@@ -18,11 +18,11 @@ func HourOf(at domain.Instant) Hour {
 	return Hour(min(max(at, 0)/domain.Instant(time.Hour/time.Millisecond), math.MaxUint32-1))
 }
 
-// AttemptCounts count the attempts of a route by what became of them in some time.
-// One that fails and whose money comes all the same is in Failed and in Paid.
+// AttemptCounts count the attempts of a route by their outcome in a period. One that fails and is
+// paid later is in Failed and in Paid.
 type AttemptCounts struct {
 	Begun  uint64
-	Failed uint64 // but for those given up before a customer saw them
+	Failed uint64 // without those abandoned before a customer saw them
 	Paid   uint64
 }
 
@@ -31,8 +31,8 @@ func (a AttemptCounts) Plus(o AttemptCounts) AttemptCounts {
 	return AttemptCounts{a.Begun + o.Begun, a.Failed + o.Failed, a.Paid + o.Paid}
 }
 
-// attemptsView counts attempts by hour: project, 0, the hour as 4 bytes, route. A row
-// takes far less room than the payment that made it.
+// attemptsView counts attempts by hour: project, 0, the hour as 4 bytes, route. A row takes far
+// less space than the payment that made it.
 type attemptsView struct{ *table.Table[AttemptCounts] }
 
 func newAttemptsView(db *table.DB) *attemptsView {

@@ -14,7 +14,7 @@ import (
 // the position as 8 bytes. The endpoint itself is in its project.
 type endpointsView struct {
 	*table.Table[eventstore.Position]
-	added map[string]eventstore.Position // by key; guarded by the DB, written by the fold alone
+	added map[string]eventstore.Position // by key; guarded by the DB, written only by the fold
 }
 
 func newEndpointsView(db *table.DB) *endpointsView {

@@ -37,9 +37,9 @@ type Writer struct {
 	change change // the one that Prepare made
 }
 
-// Prepare works out the effects of an event, once all events before it were
-// folded. It may read the file, and the DB is not locked. An event that does not
-// follow from those before it is a *eventstore.CorruptError.
+// Prepare computes the effects of an event, once all events before it were folded. It may read the
+// file, and the DB is not locked. An event that does not follow from those before it is a
+// *eventstore.CorruptError.
 func (w *Writer) Prepare(d Decoded) error {
 	w.change = change{Decoded: d}
 	switch d.Record.Stream.Kind {

@@ -81,13 +81,12 @@ func refundFilter(p *domain.Payment) domain.RefundStatus {
 
 func byRefundKey(project string, s domain.RefundStatus) string { return listKey(project, string(s)) }
 
-// facts are the members of a payment that never change and that lists are
-// filtered by. They are kept in the lists, so that a payment that does not match
-// is passed over without its row.
+// facts are the members of a payment that never change and that lists are filtered by. They are
+// kept in the lists, so that a payment that does not match is skipped without reading its row.
 type facts struct {
 	amount   domain.Amount
 	currency domain.Currency
-	returned domain.Amount // in byRefundView alone, where it may change: what went back
+	returned domain.Amount // only in byRefundView, where it may change: what went back
 }
 
 func factsOf(p *domain.Payment) facts { return facts{amount: p.Amount, currency: p.Currency} }

@@ -56,9 +56,8 @@ func (v *openView[V]) update(before, after *PaymentRow) {
 	}
 }
 
-// EachUncollected calls fn for the payments that Payment.Uncollected is true of,
-// oldest first, from behind an id, up to limit, until fn answers an error, which
-// it returns.
+// EachUncollected calls fn for the payments that Payment.Uncollected is true of, oldest first,
+// after an id, up to limit, until fn returns an error, which it returns.
 func (v *Views) EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(o domain.Outstanding, payment domain.ID) error) error {
 	return eachOpen(ctx, v, v.uncollected, after, limit, fn)
 }

@@ -39,8 +39,8 @@ func (v *paymentsView) put(before, after *PaymentRow) {
 	}
 }
 
-// Payment finds a payment of any project: callers compare its Project. Its
-// slices must not be modified. It waits for events of this payment alone.
+// Payment finds a payment of any project: callers compare its Project. Its slices must not be
+// modified. It waits only for events of this payment.
 func (v *Views) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error) {
 	key := idKey(id)
 	slot := v.payments.Slot(key) // before asking the log, so that no older row gets into the cache

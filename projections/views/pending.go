@@ -10,9 +10,8 @@ import (
 
 // Log is how far the views have come along the event log.
 type Log interface {
-	// Fresh waits until the views reflect every event that the log holds now and
-	// that the filter matches. It answers a position at or behind the
-	// last such event.
+	// Fresh waits until the views reflect every event that the log holds now and that the filter
+	// matches. It returns a position at or after the last such event.
 	Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error)
 	// Wait waits until the views reflect the log up to the position or further.
 	Wait(ctx context.Context, p eventstore.Position) error

@@ -52,9 +52,9 @@ func (s *paymentSearch) begin(ctx context.Context) (done bool, err error) {
 	return !newest.cut, nil
 }
 
-// choose finds the part of an index with the fewest payments to look at: the
-// descriptions that begin with the prefix, or else the rarest of the terms. The
-// parts of all terms are read side by side until one is at its end.
+// choose finds the part of an index with the fewest payments to examine: the descriptions that
+// begin with the prefix, or else the rarest of the terms. The parts of all terms are read in
+// parallel until one ends.
 func (s *paymentSearch) choose(ctx context.Context) error {
 	if s.q.DescriptionPrefix != "" {
 		s.index, s.part = s.views.description.Table, table.Prefix(descriptionStart(s.project, s.q.DescriptionPrefix))

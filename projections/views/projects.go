@@ -19,8 +19,8 @@ type projectsView struct {
 	live liveProjects
 }
 
-// liveProjects are the projects in memory, where a request finds its own without
-// a lock. Only the fold writes them.
+// liveProjects are the projects in memory, which requests read without a lock. Only the fold writes
+// them.
 type liveProjects struct{ byID sync.Map } // of string to *projects.Project, never changed
 
 func (l *liveProjects) at(id string) (*projects.Project, bool) {

@@ -55,7 +55,7 @@ func (q PaymentQuery) allows(f facts) bool {
 		f.amount >= q.Min && (q.Max == 0 || f.amount <= q.Max)
 }
 
-// Payments answers the page of a project's payments that the query asks for.
+// Payments returns the page of a project's payments that the query asks for.
 //
 // An exact description leads to its payments directly. Otherwise the list of the
 // status or refund asked for, or of the whole project, is walked, newest first; a payment
@@ -88,7 +88,7 @@ type paymentSearch struct {
 	views   *Views
 	project string
 	q       PaymentQuery
-	ids     idRange // those still to be looked at
+	ids     idRange // those still to be examined
 	want    int
 	keep    int // ids a search by an index of texts keeps at once
 	index   *table.Table[facts]
@@ -98,8 +98,8 @@ type paymentSearch struct {
 
 func (s *paymentSearch) full() bool { return len(s.found) == s.want }
 
-// walkFirst is how many of the newest payments are looked at for a description's
-// prefix or terms before the index.
+// walkFirst is how many of the newest payments are examined for a description's prefix or terms
+// before the index is used.
 const walkFirst = 200
 
 func (s *paymentSearch) run(ctx context.Context) error {
@@ -124,8 +124,8 @@ func (s *paymentSearch) run(ctx context.Context) error {
 	return err
 }
 
-// walk follows a list of payments downwards; done reports that it came to the
-// end. A budget bounds how many it looks at.
+// walk follows a list of payments downwards; done reports that it reached the end. A budget bounds
+// how many it examines.
 func (s *paymentSearch) walk(ctx context.Context, t *table.Table[facts], prefix string, budget int) (done bool, err error) {
 	rest := s.ids.under(prefix)
 	for n, looked := s.want, 0; !s.full(); n = min(2*n, table.MaxWindow) {

@@ -57,8 +57,8 @@ func referencesOf(p domain.Payment) []string {
 // maxOfReference is how many payments PaymentsOfReference finds in a route.
 const maxOfReference = 100
 
-// PaymentsOfReference finds the payments that a provider knows under the
-// reference, the first hundred of each route. The empty route is all routes.
+// PaymentsOfReference finds the payments with a provider's reference, the first hundred of each
+// route. The empty route is all routes.
 func (v *Views) PaymentsOfReference(ctx context.Context, route, reference string) ([]domain.ID, error) {
 	if err := v.fresh(ctx); err != nil {
 		return nil, err
@@ -82,12 +82,12 @@ func (v *Views) PaymentsOfReference(ctx context.Context, route, reference string
 		if route != "" {
 			return ids, nil
 		}
-		one += "\x01" // behind all keys of the route
+		one += "\x01" // after all keys of the route
 	}
 }
 
-// PaymentOfReference finds the payment that the provider behind the route knows
-// under the reference; the first of them if there are more.
+// PaymentOfReference finds the payment of the route with this provider's reference; the first of
+// them if there are more.
 func (v *Views) PaymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error) {
 	if err := v.fresh(ctx); err != nil {
 		return domain.ID{}, false, err

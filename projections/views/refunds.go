@@ -113,7 +113,7 @@ type RefundPage struct {
 	More    bool // others follow
 }
 
-// Refunds answers the page of a project's refunds that the query asks for.
+// Refunds returns the page of a project's refunds that the query asks for.
 func (v *Views) Refunds(ctx context.Context, project string, q RefundQuery) (RefundPage, error) {
 	if err := v.fresh(ctx); err != nil {
 		return RefundPage{}, err

@@ -60,8 +60,8 @@ func appendTerms(terms []string, text string) []string {
 	return slices.Compact(terms)
 }
 
-// simple reports whether a text consists of ASCII and Russian letters alone,
-// whose word boundaries, case and composition need no Unicode tables.
+// simple reports whether a text consists only of ASCII and Russian letters, whose word boundaries,
+// case and composition need no Unicode tables.
 func simple(text string) bool {
 	for _, r := range text {
 		if r >= utf8.RuneSelf && (r < 'А' || r > 'я') && r != 'Ё' && r != 'ё' {

@@ -51,7 +51,7 @@ type totalling struct {
 	limit int
 }
 
-// take counts a payment; it reports false when there is no room for it.
+// take counts a payment; it reports false when the budget is used up.
 func (t *totalling) take(id domain.ID, f facts, s domain.PaymentStatus) bool {
 	if t.seen[id] {
 		return true
@@ -200,9 +200,9 @@ func (v *Views) totalPeriods(ctx context.Context, project string, q PaymentQuery
 	return nil
 }
 
-// totalLists walks the lists by status, or that of a refund, which hold all that is
-// added up. They are walked in the order of a payment's life, so that a payment whose
-// status changes meanwhile is met at least once.
+// totalLists walks the lists by status, or that of a refund, which hold all that is added up. They
+// are walked in the order of a payment's life, so that a payment whose status changes meanwhile is
+// seen at least once.
 func (v *Views) totalLists(ctx context.Context, project string, q PaymentQuery, t *totalling) (complete bool, err error) {
 	if q.Refund != "" {
 		if q.Status != "" && q.Status != domain.Paid { // only what was paid is refunded

@@ -68,8 +68,8 @@ func parseHashes(b []byte) ([]tlog.Hash, error) {
 	return hashes, nil
 }
 
-// treeNode is where tlog's index of a stored hash is kept: with the event at
-// the position, as the nth of its stretch.
+// treeNode is where the hash of an index of tlog is stored: with the event at the position, as the
+// nth of its stretch.
 type treeNode struct {
 	position uint64
 	nth      int
@@ -203,8 +203,8 @@ func (v *Views) RootAt(ctx context.Context, size eventstore.Position) (tlog.Hash
 	return tlog.TreeHash(int64(size), v.treeHashes())
 }
 
-// RootHere is the root hash of the tree of the log's first events. Unlike RootAt it
-// does not ask where the log ends: it waits until the views stand for as many.
+// RootHere is the root hash of the tree of the log's first events. Unlike RootAt it does not read
+// the log's last position: it waits until the views reflect this many events.
 func (v *Views) RootHere(ctx context.Context, size eventstore.Position) (tlog.Hash, error) {
 	if err := v.log.Wait(ctx, size); err != nil {
 		return tlog.Hash{}, err

@@ -39,9 +39,8 @@ func (v *Views) OldestUnrouted(ctx context.Context) (eventstore.Position, bool, 
 	return eventstore.Position(binary.BigEndian.Uint64([]byte(key))), true, nil
 }
 
-// EachUnrouted calls fn for the positions of payment.created whose payments are
-// still `created`, lowest first, from behind a position, up to limit, until fn
-// answers an error, which it returns.
+// EachUnrouted calls fn for the positions of payment.created whose payments are still `created`,
+// lowest first, after a position, up to limit, until fn returns an error, which it returns.
 func (v *Views) EachUnrouted(ctx context.Context, after eventstore.Position, limit int, fn func(created eventstore.Position) error) error {
 	if err := v.fresh(ctx); err != nil {
 		return err

@@ -3,10 +3,10 @@
 //
 // # Why it is not a bucket of the log's file
 //
-// Keys are random. In a B+tree each key of a group costs a page of its own: as a
-// bucket of the log's transaction the index cost 45 to 72 µs of CPU a payment,
-// here it costs about 1 µs. The library Pebble needs 8 to 18 µs to find that a
-// key is not there, this index 0.1 to 0.5 µs with up to 10 million keys:
+// Keys are random. In a B+tree each key of a group changes another page: as a bucket of the log's
+// transaction the index cost 45 to 72 µs of CPU a payment, here it costs about 1 µs. The library
+// Pebble needs 8 to 18 µs to find that a key is not there, this index 0.1 to 0.5 µs with up to 10
+// million keys:
 //
 //	go test -run XXX -bench Claims ./eventstore/bolt/claims
 //
@@ -27,11 +27,10 @@
 // must end. While a record that may have claimed a key cannot be read, the index
 // is incomplete: Find fails for a key that it does not find.
 //
-// Permanent claims have an index of their own, in which nothing is forgotten. Of
-// 10 million claims it takes 256 MB of disk; if it is lost, it is rebuilt from
-// the whole log before the store opens, at about half a microsecond a record and
-// one a claim. No table has more than 2^24 entries: the filter of a new table
-// takes 27 MB of memory at most.
+// Permanent claims have a separate index, in which nothing is forgotten. Of 10 million claims it
+// takes 256 MB of disk; if it is lost, it is rebuilt from the whole log before the store opens, at
+// about half a microsecond a record and one a claim. No table has more than 2^24 entries: the
+// filter of a new table takes 27 MB of memory at most.
 //
 // # Names
 //

@@ -1,5 +1,5 @@
-// Package record is the format of a record in the event log: bytes with a checksum of their own,
-// which can be checked in any file. Numbers are big-endian.
+// Package record is the format of a record in the event log: bytes with a checksum, which can be
+// verified in any file. Numbers are big-endian.
 //
 // A record at position p is
 //
@@ -49,7 +49,7 @@ const (
 	flagClaim      = 1
 	flagCompressed = 2 // the body is compressed
 	flagPayment    = 4 // the stream is named by two ids
-	flagForever    = 8 // the claim is one for ever
+	flagForever    = 8 // the claim is permanent
 
 	fixedSize   = 22
 	claimSize   = 64
