@@ -220,7 +220,7 @@ func TestBalanceRefusals(t *testing.T) {
 		}
 	}
 	for _, place := range []string{"1", "x RUB suspense", "1 RUB", "-1 RUB suspense", "1 %zz suspense"} {
-		forged := edge.Cursor{Operation: "listPostings", Place: place, Filters: edge.Query{}}.Encode(m.project)
+		forged := edge.Cursor{Operation: "listPostings", After: place, Filters: edge.Query{}}.Encode(m.project)
 		m.get("/v1/balance/statement?cursor="+forged).want(400, domain.InvalidCursor)
 	}
 	writer := s.merchant("", "payments:write", "refunds:write", "audit")

@@ -12,14 +12,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Config is what the public handler works with, beside what the merchants'
-// operations need.
+// Config is what the public handler needs besides the merchants' operations.
 type Config struct {
 	merchant.Config
 
 	Account  *account.Keys // of the account's cookies and forms; nil: no account
 	Log      zerolog.Logger
-	Metrics  prometheus.Registerer // nil: none are kept
+	Metrics  prometheus.Registerer // nil: none
 	Ready    func() error          // nil: always ready; the error says why not
 	Degraded func() []string       // nil: never; sentences on work that waits although requests are answered
 

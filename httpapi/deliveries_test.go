@@ -184,7 +184,7 @@ func TestPagesOfDeliveries(t *testing.T) {
 }
 
 func cursorAfter(m shop, operation, place string) string {
-	return edge.Cursor{Operation: operation, Place: place, Filters: edge.Query{}}.Encode(m.project)
+	return edge.Cursor{Operation: operation, After: place, Filters: edge.Query{}}.Encode(m.project)
 }
 
 func TestResend(t *testing.T) {

@@ -26,8 +26,7 @@
 //	                         command, where an idempotency key that was used
 //	                         before is found before any limit or state
 //
-// Handlers and operations return errors; edge/problem.go alone turns them into
-// answers.
+// Handlers and operations return errors; only edge/problem.go turns them into answers.
 //
 // The pages of the account call the same operations as functions: a session
 // gives them a Caller, with which each operation checks scope and budget itself.

@@ -15,9 +15,8 @@ func (a *api) livez(x *edge.Exchange) error {
 	return nil
 }
 
-// readyz answers GET /readyz: requests will be answered, or why they will
-// not. Work that waits behind them does not make the ledger unready, since
-// payments are recorded all the same; the body names it.
+// readyz answers GET /readyz: whether requests are served, or why not. Delayed background work does
+// not make the ledger unready, since payments are still recorded; the body names it.
 func (a *api) readyz(x *edge.Exchange) error {
 	if err := a.cfg.Ready(); err != nil {
 		detail := "The service is not ready. The operator finds the reason in its log."

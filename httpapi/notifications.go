@@ -22,8 +22,8 @@ const maxNotification = 256 << 10
 // bodyTime is how long a body may take to arrive.
 const bodyTime = 10 * time.Second
 
-// How often a public address may send notifications. Addresses of this machine and of
-// private networks, where proxies are, have no rate and no share of their own.
+// How often a public address may send notifications. Addresses of this machine and of private
+// networks, where proxies are, have no rate and no share.
 const (
 	perSecond = 100
 	burst     = 500
@@ -41,10 +41,9 @@ type Connectors interface {
 	// Takes reports whether the route has a connector.
 	Takes(route string) bool
 
-	// Notify judges a notification. It returns nil once what it led to is on disk,
-	// also when that is nothing. Refusals are *domain.Refusal: NotificationForged,
-	// NotificationMalformed or RouteNotFound. After any other error the provider is
-	// to send it again. It keeps neither header nor body.
+	// Notify judges a notification. It returns nil once its effect is on disk, also when it has none.
+	// Refusals are *domain.Refusal: NotificationForged, NotificationMalformed or RouteNotFound. After
+	// any other error the provider is to send it again. It keeps neither header nor body.
 	Notify(ctx context.Context, route string, header http.Header, body []byte) error
 }
 
@@ -91,7 +90,7 @@ func (h *notified) notify(x *edge.Exchange) error {
 	if x.Request.ContentLength > maxNotification {
 		return closing(tooLarge())
 	}
-	// The body's time is kept on the connection, which ends then.
+	// The body's time limit is the connection's read deadline, which then closes it.
 	control := http.NewResponseController(x.ResponseWriter)
 	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return closing(bodyCutShort())
@@ -116,7 +115,7 @@ func (h *notified) notify(x *edge.Exchange) error {
 		return nil
 	case errors.As(err, &refusal) && refusal.Code == domain.NotificationForged:
 		h.forged.Warn().Str("route", route).Str("client", conns.Visitor(x.Request)).Int("bytes", len(body)).
-			Msg("a notification is not the provider's: somebody forges, or the connector's secret is not the provider's")
+			Msg("a notification is not the provider's: it is forged, or the connector's secret is not the provider's")
 		return refusal
 	case errors.As(err, &refusal):
 		return refusal

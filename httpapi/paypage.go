@@ -10,16 +10,15 @@ import (
 	"payledger/httpapi/edge"
 )
 
-// For each request to the payment page that sends a form there may be formShare that
-// read. An open page's questions for its status have a limit of their own, statusShare
-// times that of reads: many customers share an address, and each page asks every two
-// seconds.
+// For each request to the payment page that sends a form there may be formShare that read. The
+// status polls of open pages have a separate limit, statusShare times that of reads: many customers
+// share an address, and each page asks every two seconds.
 const (
 	formShare   = 10
 	statusShare = 10
 )
 
-// checkoutConfig is what the payment page is made of.
+// checkoutConfig configures the payment page.
 func checkoutConfig(cfg Config) checkout.Config {
 	c := checkout.Config{
 		Views: cfg.Views, Links: cfg.Links, Now: cfg.Now, PublicURL: cfg.PublicURL,

@@ -24,8 +24,8 @@ type api struct {
 	hooks  *webhooks.API
 }
 
-// routes is the table of routes of the public handler. The router tries one
-// path after the other, so what is asked for most stands first.
+// routes is the table of routes of the public handler. The router tries one path after the other,
+// so the most frequent ones are first.
 func (a *api) routes() []edge.Route {
 	h := a.m.Handlers()
 	table := []edge.Route{

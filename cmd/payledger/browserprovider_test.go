@@ -98,7 +98,7 @@ func testLooks(t *testing.T, browser context.Context, s *till) {
 	w.Forgive("503 (Service Unavailable)")
 
 	w.Do(chromedp.Click(toProvider), chromedp.WaitVisible(declineThere))
-	look("provider handed", `[data-state="handed"]`)
+	look("provider handed", `[data-state="redirected"]`)
 	w.Do(chromedp.Click(toProvider), chromedp.WaitVisible(declineThere), uitest.Loaded())
 	w.Do(chromedp.Click(declineThere), chromedp.WaitVisible(chromedp.CSS(`[data-state="declined"]`)))
 	look("provider declined", `[data-state="declined"]`)

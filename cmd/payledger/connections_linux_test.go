@@ -69,7 +69,7 @@ func TestStalledClientsBlockNobody(t *testing.T) {
 	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)); err != nil || len(files) > 160 {
 		t.Errorf("%d files are open, %v", len(files), err)
 	}
-	if !strings.Contains(s.stderr.String(), "there is no room for more connections") {
+	if !strings.Contains(s.stderr.String(), "the limit of connections is reached") {
 		t.Errorf("no record says that there is no room\n%s", s.stderr)
 	}
 }
@@ -101,7 +101,7 @@ func TestRoomForConnections(t *testing.T) {
 		says  string
 	}{
 		{140, nil, cli.ExitFailed, "the limit of open files is 140, too few to serve: want 160 or more"},
-		{300, []string{"--max-connections=200"}, cli.ExitUsage, "leaves room for 172"},
+		{300, []string{"--max-connections=200"}, cli.ExitUsage, "allows 172"},
 		{300, []string{"--max-connections=0"}, cli.ExitUsage, "want 1 or more"},
 		{300, []string{"--max-connections-per-address=-1"}, cli.ExitUsage, "want 0 for no limit"},
 	} {

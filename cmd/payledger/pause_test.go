@@ -95,7 +95,7 @@ func TestAttemptWithoutItsConnector(t *testing.T) {
 	s.restart(t)
 
 	s.atProvider(t, to, "pay")
-	s.shows(t, b, "adrift")
+	s.shows(t, b, "orphaned")
 	sentence := "The route real has no connector any more, and payments (1) are open at its provider"
 	eventually(t, "readyz says what is wrong", func() bool {
 		return strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+"/readyz", nil).Body), sentence)

@@ -25,7 +25,7 @@ func NewKeys(master [32]byte) (*Keys, error) { return frame.NewKeys(master) }
 // page is one row of the table of pages.
 type page struct {
 	method string // GET, which HEAD goes with, or POST
-	path   string // below Path, "" for Path itself; {name} stands for one segment
+	path   string // below Path, "" for Path itself; {name} matches one segment
 	serve  func(*visit) error
 }
 

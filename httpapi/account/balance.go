@@ -44,9 +44,8 @@ const (
 	bothSides = "all"
 )
 
-// Side is a sum of an account as its reader counts. What is owed to the merchant
-// and to customers is a credit, so below zero in the books; alone it is shown
-// above zero.
+// Side is a sum of an account as its reader counts. What is owed to the merchant and to customers
+// is a credit, so below zero in the books; here it is shown above zero.
 func (p balancePage) Side(s domain.Sum, of domain.Account) domain.Sum {
 	if p.Both || of.Route() != "" {
 		return s

@@ -54,7 +54,7 @@ func (c dailyChart) svg(l *ui.Locale, width, height, labels int, id string) (tem
 			Range: &charts.ContinuousRange{Min: -0.5, Max: float64(len(c.Days)) - 0.5},
 		},
 		YAxis: charts.YAxis{
-			AxisType: charts.YAxisSecondary, // which stands at the left
+			AxisType: charts.YAxisSecondary, // which is at the left
 			Style:    class("chart-axis"), TickStyle: class("chart-axis"), Ticks: amounts, Zero: charts.GridLine{Style: charts.Hidden()},
 			GridMajorStyle: charts.Hidden(), GridMinorStyle: charts.Hidden(),
 			Range: &charts.ContinuousRange{Min: 0, Max: amounts[len(amounts)-1].Value},
@@ -126,7 +126,7 @@ func (g grid) Render(r charts.Renderer, box charts.Box, _, y charts.Range, _ cha
 	r.ResetStyle()
 }
 
-// bars are the bars of one kind, beside the middle of their day.
+// bars are the bars of one kind, next to the middle of their day.
 type bars struct {
 	class   string
 	beside  float64 // in days

@@ -94,7 +94,7 @@ func (v *visit) listEvents() error {
 	return v.Render(p.Answer(), "events.html", p)
 }
 
-// eventsOf answers the events of one payment, the newest first.
+// eventsOf returns the events of one payment, the newest first.
 func (v *visit) eventsOf(p *eventsPage) ([]wire.EventLine, error) {
 	page, err := v.API.PaymentEvents(v.Ctx(), v.Caller, p.Payment, nil)
 	if r := v.Refusal(err); r != nil && r.Status == http.StatusNotFound {
@@ -176,8 +176,8 @@ func (v *visit) window(after, last uint64) (lines []wire.EventLine, err error) {
 	return lines, err
 }
 
-// feedTime is how long a feed of events goes on until the page opens it anew, and so
-// shows that its browser is still signed in.
+// feedTime is how long a feed of events lasts until the page opens it again, which checks the
+// session again.
 const feedTime = time.Minute
 
 // followEvents answers the feed of events as rows of the page: server-sent

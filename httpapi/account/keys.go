@@ -115,7 +115,7 @@ type revokePage struct {
 	Last bool // no other is live
 }
 
-// keyNamed answers the key that the path names, and whether it is the last.
+// keyNamed returns the key that the path names, and whether it is the last.
 func (v *visit) keyNamed() (key wire.AccountKey, last bool, err error) {
 	keys, err := v.API.Keys(v.Caller)
 	if err != nil {

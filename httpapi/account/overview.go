@@ -73,7 +73,7 @@ type overviewPage struct {
 	Alerts []wire.Alert
 	Routes []routeRow
 	Books  wire.CurrencyBooks // of the currency that is shown
-	Ranges []choice           // the last so many days
+	Ranges []choice           // numbers of last days
 	Custom bool               // the range is none of them
 	Today  string
 }
@@ -181,7 +181,7 @@ func (v *visit) drawCharts(c *currencyOverview) error {
 	return err
 }
 
-// amountOf is a sum for a picture, which need not tell beyond 92 quadrillions.
+// amountOf is a sum for a chart, capped at 92 quadrillions.
 func amountOf(s domain.Sum) domain.Amount {
 	hi, lo := s.Bits()
 	if hi != 0 || lo > 1<<62 {

@@ -101,13 +101,13 @@ type settling struct {
 	Action, Refund, Outcome, Text string
 }
 
-// Settling is the form for an outcome, with the word of an id on its button.
+// Settling is the form for an outcome, with the text of a message id on its button.
 func (p paymentPage) Settling(refund, outcome, word string) settling {
 	return settling{p.pageData, p.Root + "payments/" + p.Payment.ID.String() + "/settle", refund, outcome, p.T(word)}
 }
 
-// EndpointName is what its merchant knows an endpoint by: the note, else the
-// address; the id of one that was removed.
+// EndpointName names an endpoint for its merchant: the note, else the address; the id if it was
+// removed.
 func (d pageData) EndpointName(id string) string {
 	switch e, ok := d.Who.Project.Endpoint(id); {
 	case !ok:

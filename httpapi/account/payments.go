@@ -19,8 +19,7 @@ const (
 	matchExact  = "exact"
 )
 
-// paymentFilter is what a list of payments is narrowed to, as it stands in the
-// page's address.
+// paymentFilter is the filter of a list of payments, as in the page's address.
 type paymentFilter struct {
 	Text, Match  string
 	Status       string
@@ -128,8 +127,8 @@ type total struct {
 	Refunded  domain.Sum // of what was paid
 }
 
-// Kept is what was paid and not refunded.
-func (t total) Kept() domain.Sum { return t.Paid.Add(t.Refunded.Neg()) }
+// Net is the sum of payments without refunds.
+func (t total) Net() domain.Sum { return t.Paid.Add(t.Refunded.Neg()) }
 
 // InEach adds up the totals over statuses, the currency with the highest sum first.
 func (p paymentsPage) InEach() (all []total) {

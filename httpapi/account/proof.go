@@ -14,9 +14,8 @@ import (
 	"payledger/httpapi/edge"
 )
 
-// proofFile is what is handed out as the proof that an event is in the log:
-// the event as it is stored, the checkpoint signed by the log, and the hashes
-// that lead from one to the other (RFC 6962).
+// proofFile is the downloadable proof that an event is in the log: the event as it is stored, the
+// checkpoint signed by the log, and the hashes that lead from one to the other (RFC 6962).
 type proofFile struct {
 	Position   uint64         `json:"position"`
 	Event      jsontext.Value `json:"event"`
@@ -58,7 +57,7 @@ func (v *visit) proof() error {
 	return nil
 }
 
-// eventAt finds the event of the payment that stands at a position.
+// eventAt finds the event of the payment at a position.
 func (v *visit) eventAt(position uint64) (jsontext.Value, error) {
 	for q := (url.Values{}); ; {
 		page, err := v.API.PaymentEvents(v.Ctx(), v.Caller, v.Vars["id"], q)
@@ -77,8 +76,7 @@ func (v *visit) eventAt(position uint64) (jsontext.Value, error) {
 	}
 }
 
-// sizeOf is the size of the log that a checkpoint is about, which its second
-// line tells.
+// sizeOf is the size of the log in a checkpoint, its second line.
 func sizeOf(checkpoint []byte) (uint64, error) {
 	lines := bytes.SplitN(checkpoint, []byte("\n"), 3)
 	if len(lines) < 3 {

@@ -37,9 +37,9 @@ func (v *visit) search() error {
 	return v.Leave("payments?" + lists[0].Encode())
 }
 
-// meanings are the lists of payments that a text can mean, the likeliest first: an
-// amount, or words. A bare number is more often that of an order, as it stands in a
-// description. One that finds nothing comes after the other.
+// meanings are the lists of payments that a text can mean, the likeliest first: an amount, or
+// words. A bare number is more often an order's, in a description. If it finds nothing, the other
+// list is searched.
 func (v *visit) meanings(text string) ([]url.Values, error) {
 	words := url.Values{"q": {text}}
 	amount, currency := v.Locale.ReadAmount(text, v.Caller.Project.Settings.Currencies)

@@ -6,16 +6,14 @@ import (
 	"payledger/domain"
 )
 
-// subject is what a row of a list is about, by the name its reader knows: a
-// payment by its description.
+// subject names what a row of a list is about: a payment by its description.
 type subject struct {
 	pageData
 	Payment     domain.ID
 	Description string // "" for none
 }
 
-// Tail is the end of the payment's id, which tells payments without a description
-// apart.
+// Tail is the end of the payment's id, which distinguishes payments without a description.
 func (s subject) Tail() string {
 	id := s.Payment.String()
 	return id[len(id)-6:]

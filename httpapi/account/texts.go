@@ -7,7 +7,7 @@ import (
 	"payledger/domain"
 )
 
-// What templates ask for beside the methods of ui.Locale.
+// What templates use besides the methods of ui.Locale.
 
 // Text is a text that may not be there.
 func (d pageData) Text(s *string) string {
@@ -54,8 +54,7 @@ func (d pageData) RefundMark(s domain.RefundStatus, byHand, amount domain.Amount
 // RefundWord names a value of the filter of refunds.
 func (d pageData) RefundWord(s domain.RefundStatus) string { return d.T("refund_mark." + string(s)) }
 
-// EventWord says what happened, for an event's type. A type without a text of its
-// own is shown as it is.
+// EventWord says what happened, for an event's type. A type without a text is shown as it is.
 func (d pageData) EventWord(eventType string) string { return d.textOr("event.", eventType) }
 
 // Reason says why something happened.
@@ -80,7 +79,7 @@ func (d pageData) LastAttempt(o domain.DeliveryObject) string {
 // inputField is a field of a form of filters.
 type inputField struct{ Name, Type, Value, Label, Wrong, Example string }
 
-// FilterField is a field with the word of an id for its label.
+// FilterField is a field with the text of a message id as its label.
 func (d pageData) FilterField(name, kind, value, label string) inputField {
 	return inputField{Name: name, Type: kind, Value: value, Label: d.T(label), Wrong: d.Fields[name], Example: d.AmountExample()}
 }

@@ -117,7 +117,7 @@ func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.End
 		f.Refuse(p)
 		for _, wrong := range p.Errors {
 			if wrong.Pointer == "#/url" && f.Lang == "en" {
-				f.Fields["url"] = wrong.Detail // says what stands in the way
+				f.Fields["url"] = wrong.Detail // says why the address is refused
 			}
 		}
 		return made, false, v.Render(p.Status, "webhook-form.html", f)

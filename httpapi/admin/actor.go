@@ -11,9 +11,8 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// identify finds out who acts: the person whom the request names, or else the user
-// at the other end of the socket. Whoever can open the socket may do everything, so
-// the name is believed.
+// identify finds the actor: the person whom the request names, or else the user at the other end of
+// the socket. A process that can open the socket may do everything, so the name is believed.
 func identify(x *edge.Exchange) (err error) {
 	name := x.Request.Header.Get(wire.OperatorHeader)
 	if name == "" {

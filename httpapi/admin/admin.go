@@ -23,13 +23,12 @@ type admin struct {
 	api *merchant.API
 }
 
-// Config is what the administration works with, beside what the
-// merchants' operations need.
+// Config is what the administration needs besides the merchants' operations.
 type Config struct {
 	merchant.Config
 
 	Log     zerolog.Logger
-	Metrics prometheus.Registerer // nil: none are kept
+	Metrics prometheus.Registerer // nil: none
 
 	// Backup copies the log as it is at one moment: begin gets the position of
 	// the last event in the copy and the bytes that will come, and answers
@@ -54,15 +53,14 @@ type Config struct {
 	// with Nodes. The error says why it is not.
 	Promote func(ctx context.Context, node string) error
 
-	// EndCluster ends the cluster, so that this server goes on alone; needed with Nodes.
+	// EndCluster ends the cluster, so that this server continues alone; needed with Nodes.
 	EndCluster func(context.Context) error
 
-	// Rebase makes the nodes' common write-ahead log anew, which their NATS servers have
-	// lost, for an operator; needed with Nodes. The error says why it does not.
+	// Rebase recreates the nodes' common write-ahead log, which their NATS servers have lost, for an
+	// operator; needed with Nodes. The error says why it does not.
 	Rebase func(ctx context.Context, actor string) error
 
-	// Consumers are those who read events from NATS with credentials of their own.
-	// nil: no rows for them.
+	// Consumers are the consumers of events on NATS. nil: no rows for them.
 	Consumers Consumers
 
 	// Routes are the routes in use. nil: no rows for them.
@@ -171,12 +169,12 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/cluster               → {"data": [wire.Node]}
 //	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the sequencer
 //	POST   /admin/cluster/end            → {"data": [wire.Node]}, once the cluster has ended
-//	POST   /admin/cluster/rebase         → 202 {}: the common write-ahead log is made anew, also by a node that waits for it
+//	POST   /admin/cluster/rebase         → 202 {}: the common write-ahead log is recreated, also by a node that waits for it
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
 //	GET    /admin/events?after=&project=&payment=&follow=true → JSON lines {"position","event"}
-//	GET    /admin/acts?after=&project=  → JSON lines likewise: what operators did, and merchants' keys beside making payments
+//	GET    /admin/acts?after=&project=  → JSON lines likewise: what operators did, and merchants' keys besides creating payments
 //	GET    /admin/backup                → the event log's file, with Payledger-Position
 //	POST   /admin/verify {"verifier_keys","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
 //	GET    /admin/replay?check=true&position=&time=&payment= → JSON lines, likewise
@@ -209,9 +207,9 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //
-// An api_key is shown once, in the answer that issues it; only its hash is
-// kept. A stream of followed events ends with the request's context, when the
-// server begins to stop or when the store is closed.
+// An api_key is shown once, in the answer that issues it; only its hash is stored. A stream of
+// followed events ends with the request's context, when the server begins to stop or when the store
+// is closed.
 func New(cfg Config) (http.Handler, error) {
 	var err error
 	if cfg.Config, err = cfg.Checked(); err != nil {
@@ -245,16 +243,16 @@ func (a *admin) viewOf(p projects.Project) wire.Project {
 }
 
 func (a *admin) createProject(x *edge.Exchange) error {
-	wish, err := projectWishOf(x.Body, domain.DefaultSettings(), "name", "settings", "scopes")
+	req, err := projectRequestOf(x.Body, domain.DefaultSettings(), "name", "settings", "scopes")
 	if err != nil {
 		return err
 	}
 	id := "prj_" + a.cfg.IDs.Next().String()
-	p, err := a.api.ChangeProject(x.Context(), id, causeOf(x), projects.RegisterProject{Name: wish.name, Settings: wish.settings}, true)
+	p, err := a.api.ChangeProject(x.Context(), id, causeOf(x), projects.RegisterProject{Name: req.name, Settings: req.settings}, true)
 	if err != nil {
 		return err
 	}
-	p, key, err := a.api.NewKey(x.Context(), p.ID, causeOf(x), "", wish.scopes)
+	p, key, err := a.api.NewKey(x.Context(), p.ID, causeOf(x), "", req.scopes)
 	if err != nil {
 		return err
 	}
@@ -288,17 +286,17 @@ func (a *admin) replyProject(x *edge.Exchange, p projects.Project, err error) er
 }
 
 func (a *admin) changeProject(x *edge.Exchange) error {
-	wish, err := projectWishOf(x.Body, x.Project.Settings, "name", "settings")
+	req, err := projectRequestOf(x.Body, x.Project.Settings, "name", "settings")
 	if err != nil {
 		return err
 	}
 	// Another operator may change other members meanwhile.
 	edit := func(name *string, s *domain.Settings) {
-		if again, err := projectWishOf(x.Body, *s, "name", "settings"); err == nil {
+		if again, err := projectRequestOf(x.Body, *s, "name", "settings"); err == nil {
 			*s = again.settings
 		}
-		if wish.named {
-			*name = wish.name
+		if req.named {
+			*name = req.name
 		}
 	}
 	p, err := a.api.ChangeProject(x.Context(), x.Project.ID, causeOf(x), projects.EditProject{Edit: edit}, false)
@@ -317,11 +315,11 @@ func (a *admin) disableProject(x *edge.Exchange) error {
 }
 
 func (a *admin) issueKey(x *edge.Exchange) error {
-	wish, err := projectWishOf(x.Body, x.Project.Settings, "name", "scopes")
+	req, err := projectRequestOf(x.Body, x.Project.Settings, "name", "scopes")
 	if err != nil {
 		return err
 	}
-	_, key, err := a.api.NewKey(x.Context(), x.Project.ID, causeOf(x), wish.name, wish.scopes)
+	_, key, err := a.api.NewKey(x.Context(), x.Project.ID, causeOf(x), req.name, req.scopes)
 	if err != nil {
 		return err
 	}
@@ -333,14 +331,14 @@ func (a *admin) listKeys(x *edge.Exchange) error {
 }
 
 func (a *admin) renameKey(x *edge.Exchange) error {
-	wish, err := projectWishOf(x.Body, x.Project.Settings, "name")
+	req, err := projectRequestOf(x.Body, x.Project.Settings, "name")
 	if err != nil {
 		return err
 	}
-	if !wish.named {
+	if !req.named {
 		return domain.FieldErrors{{Field: "name", Code: domain.Required}}
 	}
-	p, err := a.api.ChangeProject(x.Context(), x.Project.ID, causeOf(x), projects.RenameKey{KeyID: x.Vars["key"], Name: wish.name}, false)
+	p, err := a.api.ChangeProject(x.Context(), x.Project.ID, causeOf(x), projects.RenameKey{KeyID: x.Vars["key"], Name: req.name}, false)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"payledger/httpapi/edge"
 )
 
-// positionHeader tells the position of the last event in a copy of the log.
+// positionHeader has the position of the last event in a copy of the log.
 const positionHeader = "Payledger-Position"
 
 // backup answers GET /admin/backup: the file of the event log as it is at one

@@ -36,22 +36,22 @@ func (a *admin) consumerRoutes() []edge.Route {
 }
 
 func (a *admin) createConsumer(x *edge.Exchange) error {
-	var wish struct {
+	var req struct {
 		Name    string `json:"name"`
 		Project string `json:"project_id"`
 	}
-	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil {
 		return edge.BadParameter("", "Send {\"name\"} and, for one project alone, \"project_id\".")
 	}
-	if !installation.ValidConsumerName(wish.Name) {
+	if !installation.ValidConsumerName(req.Name) {
 		return edge.BadParameter("name", "A consumer's name is 1 to 32 of a-z, 0-9, - and _, and begins with a letter.")
 	}
-	if wish.Project != "" {
-		if _, err := a.project(x, wish.Project); err != nil {
+	if req.Project != "" {
+		if _, err := a.project(x, req.Project); err != nil {
 			return err
 		}
 	}
-	made, err := a.cfg.Consumers.Create(x.Context(), wish.Name, wish.Project, a.recorded(x))
+	made, err := a.cfg.Consumers.Create(x.Context(), req.Name, req.Project, a.recorded(x))
 	if err != nil {
 		return consumersAway(err, "Nothing was made.")
 	}
@@ -63,17 +63,17 @@ func (a *admin) listConsumers(x *edge.Exchange) error {
 }
 
 func (a *admin) resetConsumer(x *edge.Exchange) error {
-	var wish struct {
+	var req struct {
 		Position *uint64 `json:"position"`
 	}
-	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil || wish.Position == nil {
+	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil || req.Position == nil {
 		return edge.BadParameter("position", "Send the position after which the consumer goes on, 0 for all.")
 	}
 	last, err := a.cfg.Ledger.Store.Last(x.Context())
 	if err != nil {
 		return err
 	}
-	to := eventstore.Position(*wish.Position)
+	to := eventstore.Position(*req.Position)
 	if to > last {
 		return edge.BadParameter("position", "The log ends at position "+strconv.FormatUint(uint64(last), 10)+". Send that or an earlier one.")
 	}

@@ -1,4 +1,4 @@
-// Package admin is the administration on the unix socket in the data directory:
-// projects and keys, books of all projects, backup, verification and replay.
-// What it shares with merchants it has the operations of package merchant do.
+// Package admin is the administration on the unix socket in the data directory: projects and keys,
+// books of all projects, backup, verification and replay. Operations that merchants have too are
+// those of package merchant.
 package admin

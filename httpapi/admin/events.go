@@ -73,7 +73,7 @@ func (a *admin) events(x *edge.Exchange) error {
 			err = line(r)
 		}
 		if err != nil {
-			_ = out.Flush() // all that is whole, so that its end tells where the damage is
+			_ = out.Flush() // all complete records, so that the end shows where the damage is
 			if over(err) {
 				return nil
 			}

@@ -32,7 +32,7 @@ type Evidence struct {
 // Progress is called now and then during long work, with how much of it is done.
 type Progress = func(done, total eventstore.Position)
 
-// VerifyRequest is what a log is held against beside itself.
+// VerifyRequest is what a log is compared with.
 type VerifyRequest struct {
 	VerifierKeys []string           `json:"verifier_keys"` // a log that got a new key has several
 	Checkpoints  []SignedCheckpoint `json:"checkpoints"`
@@ -40,8 +40,8 @@ type VerifyRequest struct {
 	Quorum       int                `json:"quorum"`       // how many of them must vouch for one
 }
 
-// SignedCheckpoint is a signed checkpoint under the name it is reported by.
-// Beside says that it was kept together with the log.
+// SignedCheckpoint is a signed checkpoint under the name it is reported by. Beside says that it was
+// stored with the log.
 type SignedCheckpoint struct {
 	Name   string `json:"name"`
 	Note   string `json:"note"`
@@ -82,8 +82,8 @@ type LineDone struct {
 	Position eventstore.Position `json:"position"`
 }
 
-// Verify checks the log and emits the report. The error is what kept it from
-// being checked, or emit's.
+// Verify checks the log and emits the report. The error says why it could not be checked, or is
+// emit's.
 func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) error) error {
 	ctx, told := telling(ctx, emit)
 	defer told.cancel(nil)
@@ -175,22 +175,22 @@ func judge(c check.Comparison, err error) (audit.Verdict, *audit.Finding, error)
 	}
 	reason := fmt.Sprintf("they are, byte for byte, what the log leads to at position %d", c.Position)
 	if c.Position < c.Last {
-		reason += fmt.Sprintf("; the next start folds the %d events behind it", c.Last-c.Position)
+		reason += fmt.Sprintf("; the next start folds the %d events after it", c.Last-c.Position)
 	}
 	return audit.Verdict{Outcome: audit.OK, Reason: reason}, nil, nil
 }
 
-// located is where the tree that was kept differs from the log, if it does.
+// located is where the stored tree differs from the log, if it does.
 func located(all []check.Difference) *audit.Finding {
 	for _, d := range all {
 		if d.Event != 0 {
-			return &audit.Finding{Kind: audit.WrongRoot, Position: d.Event, Detail: "the event is not the one that the projections' tree was made of"}
+			return &audit.Finding{Kind: audit.WrongRoot, Position: d.Event, Detail: "the event is not the one in the projections' tree"}
 		}
 	}
 	return nil
 }
 
-// Replay folds the log and emits what was asked for.
+// Replay folds the log and emits the result.
 func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(Line) error) error {
 	ctx, told := telling(ctx, emit)
 	defer told.cancel(nil)
@@ -229,7 +229,7 @@ func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(Line) e
 
 func (e Evidence) replayCheck(ctx context.Context, told *teller, emit func(Line) error) error {
 	if e.Compare == nil {
-		return edge.BadParameter("check", "There are no projections beside this log to compare it with: name a data directory.")
+		return edge.BadParameter("check", "There are no projections next to this log to compare it with: name a data directory.")
 	}
 	c, err := e.Compare(ctx, told.step("Replaying the log"))
 	if err := told.or(err); err != nil {

@@ -35,7 +35,7 @@ func (a *admin) endCluster(x *edge.Exchange) error {
 
 func (a *admin) rebaseCluster(x *edge.Exchange) error {
 	if err := a.cfg.Rebase(x.Context(), x.Actor); err != nil {
-		return edge.Unavailable("1", "The common write-ahead log was not made anew: "+err.Error()+".")
+		return edge.Unavailable("1", "The common write-ahead log was not recreated: "+err.Error()+".")
 	}
 	return x.Reply(http.StatusAccepted, struct{}{})
 }

@@ -18,8 +18,8 @@ const retryWait = 15 * time.Second
 // parkedHint says what to send where a parameter is the id of a parked signal.
 const parkedHint = "Send the id of a parked signal, a whole number."
 
-// Parked are the signals that could not be judged, oldest first. found tells
-// whether there is one of the id.
+// Parked are the signals that could not be judged, oldest first. found reports whether there is one
+// with the id.
 type Parked interface {
 	List(ctx context.Context, after uint64, reason string, limit int) (domain.ParkedPage, error)
 	Retry(ctx context.Context, id uint64) (reply domain.SignalReply, found bool, err error)
@@ -82,8 +82,7 @@ func (a *admin) discardParked(x *edge.Exchange) error {
 	return nil
 }
 
-// onParked does something to the parked signal in the path, if there is one, once its act
-// is recorded.
+// onParked calls do for the parked signal in the path, if there is one, once its act is recorded.
 func (a *admin) onParked(x *edge.Exchange, act func(id uint64) installation.Act, do func(id uint64) (found bool, err error)) error {
 	missing := &domain.Refusal{Code: domain.ParkedSignalNotFound}
 	id, err := strconv.ParseUint(x.Vars["id"], 10, 64)

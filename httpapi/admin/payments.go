@@ -19,7 +19,7 @@ func (a *admin) getPayment(x *edge.Exchange) error {
 	return x.Reply(http.StatusOK, v)
 }
 
-// findPayments answers the payments that a provider knows under a reference.
+// findPayments answers the payments with a provider's reference.
 func (a *admin) findPayments(x *edge.Exchange) error {
 	q, err := x.Query("reference", "route")
 	if err != nil {

@@ -13,37 +13,37 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// projectWish is what a body of the administration asks for.
-type projectWish struct {
+// projectRequest is what a body of the administration asks for.
+type projectRequest struct {
 	name     string
 	named    bool
 	settings domain.Settings
 	scopes   []projects.Scope
 }
 
-// projectWishOf reads a body that may have the given members. Settings that
+// projectRequestOf reads a body that may have the given members. Settings that
 // are left out stay as they are in present; a key without scopes gets all.
-func projectWishOf(body []byte, present domain.Settings, known ...string) (projectWish, error) {
-	wish := projectWish{settings: present, scopes: projects.AllScopes()}
+func projectRequestOf(body []byte, present domain.Settings, known ...string) (projectRequest, error) {
+	req := projectRequest{settings: present, scopes: projects.AllScopes()}
 	fields := []edge.Field{
 		{Name: "name", Read: edge.Text(func(s string) domain.FieldErrors {
-			wish.name, wish.named = s, true
+			req.name, req.named = s, true
 			return nil
 		})},
-		{Name: "settings", Read: edge.Object(settingsOf(&wish.settings)...)},
+		{Name: "settings", Read: edge.Object(settingsOf(&req.settings)...)},
 		{Name: "scopes", Allowed: edge.Texts(projects.AllScopes()), Read: func(v jsontext.Value) domain.FieldErrors {
 			all, ok := strictjson.Texts(v)
 			if !ok {
 				return edge.Fault(domain.WrongType)
 			}
-			if wish.scopes, ok = merchant.ScopesOf(all); !ok {
+			if req.scopes, ok = merchant.ScopesOf(all); !ok {
 				return edge.Fault(domain.InvalidValue)
 			}
 			return nil
 		}},
 	}
 	err := edge.ReadObject(body, slices.DeleteFunc(fields, func(f edge.Field) bool { return !slices.Contains(known, f.Name) })...)
-	return wish, err
+	return req, err
 }
 
 // settingsOf reads settings into s, in the order of domain.SettingNames.

@@ -22,8 +22,8 @@ type Routes interface {
 	// Reload reads the routes file again. The error is for the operator; nothing has
 	// changed then. That another file is in use is recorded with its cause.
 	Reload(context.Context, eventstore.Cause) ([]wire.Route, error)
-	// Pause and Resume are for routes of the list; what they did is kept, and
-	// recorded with its cause, when they return.
+	// Pause and Resume are for routes of the list; their effect is stored, and recorded with its
+	// cause, when they return.
 	Pause(ctx context.Context, why eventstore.Cause, route, reason string) error
 	Resume(ctx context.Context, why eventstore.Cause, route string) error
 }
@@ -43,14 +43,14 @@ func (a *admin) connectorRoutes() []edge.Route {
 const maxPauseReason = 200
 
 func (a *admin) pauseRoute(x *edge.Exchange) error {
-	var wish struct {
+	var req struct {
 		Reason string `json:"reason"`
 	}
-	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil ||
-		len(wish.Reason) > maxPauseReason || strings.ContainsFunc(wish.Reason, unicode.IsControl) {
+	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil ||
+		len(req.Reason) > maxPauseReason || strings.ContainsFunc(req.Reason, unicode.IsControl) {
 		return edge.BadParameter("reason", fmt.Sprintf("Send one line of text, of at most %d bytes.", maxPauseReason))
 	}
-	return a.changeRoute(x, func(route string) error { return a.cfg.Routes.Pause(x.Context(), causeOf(x), route, wish.Reason) })
+	return a.changeRoute(x, func(route string) error { return a.cfg.Routes.Pause(x.Context(), causeOf(x), route, req.Reason) })
 }
 
 func (a *admin) resumeRoute(x *edge.Exchange) error {
@@ -87,7 +87,7 @@ func (a *admin) changeRoute(x *edge.Exchange, change func(route string) error) e
 	if i := slices.IndexFunc(all, named); i >= 0 {
 		return x.Reply(http.StatusOK, all[i])
 	}
-	return x.Reply(http.StatusOK, wire.Route{Route: route, Rules: []domain.Rule{}}) // it was listed for its pause alone
+	return x.Reply(http.StatusOK, wire.Route{Route: route, Rules: []domain.Rule{}}) // it was listed only because it was paused
 }
 
 // reloadRoutes shows the error itself, because only the operator reads it.

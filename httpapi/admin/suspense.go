@@ -42,8 +42,8 @@ type paymentsPage struct {
 // errFull ends a page: it has all payments that it may have.
 var errFull = errors.New("the page is full")
 
-// pageOfPayments reads the request for a page of what each lists. The list has one
-// filter, a project or another value that of knows of a row.
+// pageOfPayments reads the request for a page of what each lists. The list has one filter: the
+// project or another value that of returns for a row.
 func pageOfPayments[V any](
 	a *admin, x *edge.Exchange, operation, filter string,
 	each func(ctx context.Context, after domain.ID, limit int, fn func(row V, id domain.ID) error) error, of func(row V) string,
@@ -58,8 +58,8 @@ func pageOfPayments[V any](
 	if err := a.checkProject(x, page.Filters); err != nil {
 		return page, err
 	}
-	after, ok := domain.ParseID(page.Place)
-	if page.Place != "" && !ok {
+	after, ok := domain.ParseID(page.After)
+	if page.After != "" && !ok {
 		return page, wire.Problem{Code: domain.InvalidCursor}
 	}
 	var ids []domain.ID
@@ -154,10 +154,10 @@ func (a *admin) execute(x *edge.Exchange, p domain.Payment, event domain.ID, c d
 // createReturn has late funds returned to whom they came from. A repeated request
 // answers the return that there is.
 func (a *admin) createReturn(x *edge.Exchange) error {
-	var wish struct {
+	var req struct {
 		Reference string `json:"reference"`
 	}
-	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil || wish.Reference == "" {
+	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil || req.Reference == "" {
 		return edge.BadParameter("reference", "Send the reference of late funds, as \"payledger suspense list\" shows it.")
 	}
 	p, err := a.api.Payment(x.Context(), merchant.CallerOf(x), x.Vars["id"])
@@ -165,7 +165,7 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 		return err
 	}
 	id, event := a.cfg.IDs.Pair()
-	c := domain.CreateReturn{At: domain.IDTime(event), ReturnID: id, Reference: wish.Reference}
+	c := domain.CreateReturn{At: domain.IDTime(event), ReturnID: id, Reference: req.Reference}
 	if c.Earlier, err = eventstore.UnlistedLateFund(x.Context(), a.cfg.Ledger, p, c.Reference); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 	if p, _, err = a.cfg.Views.Payment(x.Context(), p.ID); err != nil {
 		return err
 	}
-	if r, ok := p.ReturnOf(wish.Reference); ok {
+	if r, ok := p.ReturnOf(req.Reference); ok {
 		return x.Reply(http.StatusOK, r)
 	}
 	return wire.Problem{Code: domain.Unavailable, Detail: "A return of this money has just failed. List it, then try again."}
@@ -196,15 +196,15 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 // settle books money out of suspense. A repeated request answers the settlement that
 // there is.
 func (a *admin) settle(x *edge.Exchange) error {
-	var wish wire.Settle
-	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil || wish.Reference == "" {
+	var req wire.Settle
+	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil || req.Reference == "" {
 		return edge.BadParameter("reference", "Send the reference of money in suspense, as \"payledger suspense list\" shows it.")
 	}
 	p, err := a.api.Payment(x.Context(), merchant.CallerOf(x), x.Vars["id"])
 	if err != nil {
 		return err
 	}
-	made, err := a.execute(x, p, a.cfg.IDs.Next(), domain.SettleSuspense(wish))
+	made, err := a.execute(x, p, a.cfg.IDs.Next(), domain.SettleSuspense(req))
 	refused, ok := errors.AsType[*domain.AttemptError](err)
 	wrong, isWrong := errors.AsType[domain.FieldErrors](err)
 	status := http.StatusCreated
@@ -222,6 +222,6 @@ func (a *admin) settle(x *edge.Exchange) error {
 	case made.Event == nil:
 		status = http.StatusOK
 	}
-	s, _ := made.State.Settled(wish.Reference)
+	s, _ := made.State.Settled(req.Reference)
 	return x.Reply(status, s)
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// evidence is the running server's log. It is read as it is at one moment;
-// commits go on.
+// evidence is the running server's log. It is read as it is at one moment; commits continue.
 func (a *admin) evidence() Evidence {
 	e := Evidence{
 		Ledger: a.cfg.Ledger,

@@ -23,33 +23,32 @@ var ErrAttemptFailed = errors.New("the attempt failed")
 // ErrPaused: the operator has paused the route, and an attempt would have to begin.
 var ErrPaused = errors.New("the route is paused")
 
-// Obstacle is what keeps customers from beginning to pay, though the payment is
-// open.
+// Obstacle is why customers cannot begin to pay although the payment is open.
 type Obstacle string
 
 // The obstacles; "" is none.
 const (
 	RoutePaused Obstacle = "paused" // the operator has paused the route, or each that would take the payment
-	RouteGone   Obstacle = "gone"   // the route has no connector any more: nobody asks its provider
+	RouteGone   Obstacle = "gone"   // the route has no connector any more, so its provider is not polled
 )
 
 // Attempts hand customers over to the providers of real routes.
 type Attempts interface {
-	// Provider is the name of the provider behind a route, "" where it has none that
-	// customers know. ok is false for a route whose customers cannot be handed over.
+	// Provider is the name of a route's provider, "" where it has none that customers know. ok is
+	// false for a route whose customers cannot be redirected.
 	Provider(route string) (name string, ok bool)
 
-	// Obstacle is why nobody can begin to pay the payment, which may have no route yet.
+	// Obstacle is why the payment cannot be paid now. It may have no route yet.
 	Obstacle(domain.Payment) Obstacle
 
-	// Begin goes on with the payment's open attempt, or begins one, and answers the
-	// hand-off: the same for the same attempt, nil when the customer has only to
-	// wait. Errors: ErrAttemptFailed, ErrPaused, a *domain.AttemptError; any other
-	// means that the provider cannot be reached, and that the same may be tried again.
+	// Begin continues the payment's open attempt, or begins one, and returns the hand-off: the same
+	// for the same attempt, nil when the customer has only to wait. Errors: ErrAttemptFailed,
+	// ErrPaused, a *domain.AttemptError; any other means that the provider cannot be reached, and that
+	// the same may be tried again.
 	Begin(ctx context.Context, payment domain.ID, language, merchant string) (*HandOff, error)
 
-	// Shown is the hand-off of the open attempt if it is at hand; nil if not. It asks
-	// nobody.
+	// Shown is the hand-off of the open attempt if it is cached; nil if not. It never calls the
+	// provider.
 	Shown(payment domain.ID, attempt int) *HandOff
 
 	// Wake has the provider asked soon what became of the attempt.
@@ -60,9 +59,8 @@ type Attempts interface {
 // Its value says nothing that is believed.
 const returnedQuery = "returned"
 
-// ReturnURL is where a customer comes back to from the provider: the payment link,
-// with a mark that has the provider asked at once. Without the master key that made
-// the link it is the public URL alone.
+// ReturnURL is where the provider redirects the customer back to: the payment link, with a mark
+// that has the provider polled at once. Without the link's master key it is only the public URL.
 func (l *Links) ReturnURL(p domain.Payment) string {
 	if _, ok := l.keys[p.Link.KeyVersion]; !ok {
 		return p.Link.Base
@@ -86,7 +84,7 @@ func (h *handler) asLeft(v *visit, p domain.Payment) {
 	}
 }
 
-// provider is the provider that the payment's customer can be handed over to.
+// provider is the provider that the payment's customer can be redirected to.
 func (h *handler) provider(p domain.Payment) (name string, ok bool) {
 	if h.Attempts == nil || p.Route == "" {
 		return "", false

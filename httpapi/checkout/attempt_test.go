@@ -139,7 +139,7 @@ func TestCustomersComeBack(t *testing.T) {
 		if come.language == "ru" && !strings.Contains(body, `?lang=ru"`) {
 			t.Errorf("%s: the form leads to another language\n%s", come.query, body)
 		}
-		if !strings.Contains(body, `data-state="handed"`) {
+		if !strings.Contains(body, `data-state="redirected"`) {
 			t.Errorf("%s: what the query says is believed\n%s", come.query, body)
 		}
 	}

@@ -53,7 +53,7 @@ type Config struct {
 	// PublicURL is the address customers use. Forms from its origin are
 	// accepted even when a proxy sends another Host.
 	PublicURL string
-	Log       zerolog.Logger // used where a request carries no logger of its own
+	Log       zerolog.Logger // used where a request has no logger
 }
 
 // How long a request waits for others.
@@ -92,8 +92,8 @@ func New(c Config) (http.Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP compares the path as it was sent: a token never needs escaping, so
-// an escaped spelling of one leads nowhere.
+// ServeHTTP compares the path as it was sent: a token never needs escaping, so an escaped one is
+// not found.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ui.Secure(w.Header())
 	path, _ := strings.CutPrefix(r.URL.EscapedPath(), pathPrefix)
@@ -119,7 +119,7 @@ func (h *handler) admit(v *visit) error {
 	if h.Limit == nil {
 		return nil
 	}
-	var of projects.Project // what cannot be read is said by whoever needs it
+	var of projects.Project // an error is reported where it is needed
 	if p, err := h.paymentBehind(v.request.Context(), v); err == nil {
 		of, _ = h.projectOf(v.request.Context(), p)
 	}

@@ -9,9 +9,7 @@
 // merchant; only the receipt shows the payment's id, so that the shop can find
 // the payment.
 //
-// The page works without script and without cookies. A form carries a token
-// of its own, and all forms of a payment mean one attempt at the provider:
-// however many are sent, and however often, one counts. With script the page
-// changes by itself: while it is seen it asks for the payment's status every two
-// seconds.
+// The page works without script and without cookies. Each form has its own token, and all forms of
+// a payment are for one attempt at the provider: of all that are sent, one counts. With script the
+// page updates itself: while it is visible it polls the payment's status every two seconds.
 package checkout

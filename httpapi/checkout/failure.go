@@ -34,7 +34,7 @@ const (
 	broken      reason = "broken"
 )
 
-// failure is a request that is answered with a page of its own.
+// failure is a request that is answered with a page of failure.
 type failure struct {
 	status     int
 	why        reason

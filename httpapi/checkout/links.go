@@ -104,9 +104,9 @@ func (l *Links) appendToken(to []byte, version int, id domain.ID) []byte {
 	return canonical.AppendEncode(strconv.AppendInt(to, int64(version), 10), id[:])
 }
 
-// Open answers the id in a token. Only the exact spelling that URL gives is a
-// token. Any other block opens too, to an id that no payment has, so callers
-// look the payment up before they believe in it.
+// Open returns the id in a token. Only the exact spelling of URL is a token. Any other block
+// decrypts too, to an id that no payment has, so callers look the payment up before they trust the
+// id.
 func (l *Links) Open(token string) (domain.ID, bool) {
 	id, _, ok := l.open(token)
 	return id, ok
@@ -134,8 +134,7 @@ func (l *Links) open(token string) (id domain.ID, version int, ok bool) {
 	return id, version, true
 }
 
-// formMAC authenticates the content of a form, for the payment behind a link of
-// this version.
+// formMAC authenticates the content of a form, for the payment of a link of this version.
 func (l *Links) formMAC(version int, id domain.ID, nonce []byte) []byte {
 	m := hmac.New(sha256.New, l.keys[version].form)
 	m.Write(id[:])

@@ -27,16 +27,16 @@ type visit struct {
 type state string
 
 const (
-	preparing state = "preparing" // no route yet; soon it can be paid
-	open      state = "open"
-	handed    state = "handed"   // the customer was sent to the provider
-	declined  state = "declined" // the last attempt failed; another may be begun
-	paused    state = "paused"   // the operator has paused the route, and no attempt is open
-	adrift    state = "adrift"   // the route's connector is gone, so nobody asks the provider
-	closed    state = "closed"   // the deadline has passed, the result is still out
-	paid      state = "paid"
-	expired   state = "expired"
-	failed    state = "failed"
+	preparing  state = "preparing" // no route yet; soon it can be paid
+	open       state = "open"
+	redirected state = "redirected" // the customer was sent to the provider
+	declined   state = "declined"   // the last attempt failed; another may be begun
+	paused     state = "paused"     // the operator has paused the route, and no attempt is open
+	orphaned   state = "orphaned"   // the route's connector is gone, so the provider is not polled
+	closed     state = "closed"     // the deadline has passed, the result is still out
+	paid       state = "paid"
+	expired    state = "expired"
+	failed     state = "failed"
 )
 
 func stateOf(p domain.Payment, now domain.Instant) state {
@@ -55,7 +55,7 @@ func stateOf(p domain.Payment, now domain.Instant) state {
 	if n := len(p.Attempts); n > 0 {
 		switch p.Attempts[n-1].Status {
 		case domain.AttemptOffered:
-			return handed
+			return redirected
 		case domain.AttemptFailed:
 			return declined
 		}
@@ -63,7 +63,7 @@ func stateOf(p domain.Payment, now domain.Instant) state {
 	return open
 }
 
-// stateOf is the payment's state, with what keeps its customer from paying.
+// stateOf is the payment's state, including why its customer cannot pay.
 func (h *handler) stateOf(p domain.Payment) state {
 	s := stateOf(p, h.now())
 	if h.Attempts == nil || s != preparing && !s.payable() {
@@ -72,7 +72,7 @@ func (h *handler) stateOf(p domain.Payment) state {
 	_, open := p.OpenAttempt()
 	switch obstacle := h.Attempts.Obstacle(p); {
 	case obstacle == RouteGone:
-		return adrift
+		return orphaned
 	case obstacle == RoutePaused && !open:
 		return paused
 	}
@@ -80,7 +80,7 @@ func (h *handler) stateOf(p domain.Payment) state {
 }
 
 // payable reports whether the customer may pay now.
-func (s state) payable() bool { return s == open || s == handed || s == declined }
+func (s state) payable() bool { return s == open || s == redirected || s == declined }
 
 func (s state) final() bool { return s == paid || s == expired || s == failed }
 
@@ -150,8 +150,8 @@ func (h *handler) paymentBehind(ctx context.Context, v *visit) (domain.Payment, 
 	return p, nil
 }
 
-// awaitRoute reads the payment anew until it has left the status created, or
-// its deadline or the time to wait is over; it answers the last state read.
+// awaitRoute polls the payment until it has left the status created, or its deadline or the time to
+// wait is over; it returns the last state read.
 func (h *handler) awaitRoute(ctx context.Context, v *visit, p domain.Payment, wait time.Duration) (domain.Payment, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -199,7 +199,7 @@ func (h *handler) show(w http.ResponseWriter, v *visit) error {
 	}
 	if page.Real {
 		allowHandOff(w.Header())
-		if page.State == handed && returned {
+		if page.State == redirected && returned {
 			h.Attempts.Wake(p.ID)
 			page.Refresh = page.State.refresh(false) // the customer waits for the result
 		}
@@ -251,7 +251,7 @@ func (h *handler) pageOf(v *visit, p domain.Payment, project projects.Project) (
 	}
 	page.Refresh = s.refresh(page.Form != "")
 	var err error
-	if hand := h.shown(p); s == handed && hand != nil && hand.Kind == domain.HandOffQR {
+	if hand := h.shown(p); s == redirected && hand != nil && hand.Kind == domain.HandOffQR {
 		page.Form, page.Note, page.Refresh = "", v.locale.T("checkout.scan"), s.refresh(false) // a form would lead to the same code
 		page.Bank = hand.URL
 		page.BankQR, err = ui.QR(hand.URL)
@@ -270,8 +270,8 @@ func (h *handler) shown(p domain.Payment) *HandOff {
 	return h.Attempts.Shown(p.ID, a.Number)
 }
 
-// isolate keeps a name in a right-to-left script from changing the direction of
-// the text beside it.
+// isolate keeps a name in a right-to-left script from changing the direction of the text next to
+// it.
 func isolate(name string) string { return "\u2068" + name + "\u2069" }
 
 // initial is the first letter or digit of a name, which may have none.

@@ -87,7 +87,7 @@ func TestRouteWithoutItsConnector(t *testing.T) {
 	h := behind(w, RouteGone)
 	for lang, want := range map[string]string{"en": "do not pay again: nothing was lost", "ru": "не платите второй раз: ничего не потеряно"} {
 		body := get(h, w.path(id)+"?lang="+lang).Body.String()
-		if !strings.Contains(body, `data-state="adrift"`) || !strings.Contains(body, want) || strings.Contains(body, "<form") {
+		if !strings.Contains(body, `data-state="orphaned"`) || !strings.Contains(body, want) || strings.Contains(body, "<form") {
 			t.Error(body)
 		}
 	}

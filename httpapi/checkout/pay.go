@@ -43,7 +43,7 @@ func (h *handler) pay(w http.ResponseWriter, v *visit) error {
 	switch h.stateOf(p) {
 	case paused:
 		return payingPaused()
-	case adrift: // the page says so
+	case orphaned: // the page says so
 		w.Header().Set("Location", v.here())
 		w.WriteHeader(http.StatusSeeOther)
 		return nil
@@ -83,7 +83,7 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	return form, nil
 }
 
-// one answers a field that was sent exactly once, else nothing.
+// one returns a field that was sent exactly once, else nothing.
 func one(values []string) string {
 	if len(values) != 1 {
 		return ""
@@ -91,9 +91,9 @@ func one(values []string) string {
 	return values[0]
 }
 
-// decide returns nil when the payment is not open any more or once the outcome
-// is recorded, whatever it led to: the page shows that. A failure with status
-// 503 leaves open whether the outcome counted; the same form may be sent again.
+// decide returns nil when the payment is not open any more or once the outcome is recorded, also if
+// it changed nothing: the page shows that. A failure with status 503 leaves open whether the
+// outcome counted; the same form may be sent again.
 func (h *handler) decide(ctx context.Context, v *visit, p domain.Payment, outcome domain.Outcome, reference string) error {
 	if stateOf(p, h.now()) == preparing {
 		return &failure{status: http.StatusServiceUnavailable, why: notReady, retryAfter: 5}

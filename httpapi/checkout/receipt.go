@@ -5,8 +5,8 @@ import (
 	"payledger/httpapi/ui"
 )
 
-// receipt is what a customer keeps of a paid payment. The number is how the
-// shop finds it; by itself it opens nothing.
+// receipt is the customer's receipt of a paid payment. The shop finds the payment by the number,
+// which gives access to nothing.
 type receipt struct {
 	Number domain.ID
 	PaidAt domain.Instant // when the paying attempt began; 0: unknown

@@ -39,8 +39,7 @@ func ofRemote(remote string) (addr netip.Addr, name string) {
 // network. Proxies there are trusted.
 func mayBeProxy(addr netip.Addr) bool { return addr.IsLoopback() || addr.IsPrivate() }
 
-// Peer is the network at the other end of a request's connection, whatever the
-// request says.
+// Peer is the network at the other end of a request's connection, regardless of its headers.
 func Peer(r *http.Request) string {
 	_, name := ofRemote(r.RemoteAddr)
 	return name

@@ -27,9 +27,8 @@ type conn struct {
 // later is a time in the form of yields.
 func later(d time.Duration) int64 { return time.Now().Add(d).UnixNano() }
 
-// Read implements net.Conn. While an answer is under way net/http waits in the
-// background with room for one byte, to notice that the client left; all other
-// reads wait for a header or a body.
+// Read implements net.Conn. While an answer is being written net/http reads one byte in the
+// background, to notice that the client left; all other reads are for a header or a body.
 func (c *conn) Read(b []byte) (int, error) {
 	background := len(b) == 1
 	if !background && c.yields.CompareAndSwap(0, later(minStall)) { // a body: else it yields already

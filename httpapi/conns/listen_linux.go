@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendBuffer bounds the bytes that the kernel keeps for a client that does not take
-// them (Linux doubles it). A write into a full buffer goes on when a third was taken:
-// were it larger, a slow client would have no Patience for that.
+// sendBuffer bounds the bytes that the kernel buffers for a client that does not read them (Linux
+// doubles it). A write into a full buffer continues when a third was read: with a larger one, a
+// slow client would exceed Patience.
 const sendBuffer = 64 << 10
 
 // Listen opens a TCP address. Connections it accepts end when what was sent is

@@ -60,8 +60,8 @@ func New(l net.Listener, c Config) (*Listener, error) {
 	return out, nil
 }
 
-// Accept implements net.Listener. It goes on when no more files can be opened,
-// after it has evicted one connection.
+// Accept implements net.Listener. When no more files can be opened, it evicts one connection and
+// continues.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -85,8 +85,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit returns nil when there is no room for the connection and no other one
-// can be evicted.
+// admit returns nil when the limit is reached and no other connection can be evicted.
 func (l *Listener) admit(raw net.Conn) *conn {
 	c := &conn{Conn: raw, of: l}
 	if addr, name := ofRemote(raw.RemoteAddr().String()); addr.IsValid() && !mayBeProxy(addr) {

@@ -21,8 +21,8 @@ const (
 	slowRequest reason = "slow_request"
 )
 
-// reportEvery is how often at most a listener's connections are logged: those for which
-// there was no room, and those that ended for their clients' sake.
+// reportEvery is the least time between two log messages of a listener about connections that were
+// refused or evicted.
 const reportEvery = 30 * time.Second
 
 // report counts and logs connections that were refused or closed.
@@ -69,7 +69,7 @@ func (r *report) count(why reason, address string) {
 			Msg("a connection was closed: its client did not read or send")
 	default:
 		r.full.Warn().Str("reason", string(why)).Str("client", address).
-			Msg("there is no room for more connections: see which clients hold them, raise --max-connections, " +
+			Msg("the limit of connections is reached: see which clients hold them, raise --max-connections, " +
 				"--max-connections-per-address or the limit of open files, or put a proxy in front")
 	}
 }

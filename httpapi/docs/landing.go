@@ -13,7 +13,7 @@ import (
 // name is what the API is called.
 const name = "Payments and refunds"
 
-// landingOf is what stands at the root of a program.
+// landingOf is the answer of a program's root path.
 func landingOf(cfg Config) wire.Landing {
 	l := wire.Landing{
 		Name: name, API: cfg.PublicURL + "/v1", OpenAPI: cfg.PublicURL + "/openapi.yaml",

@@ -41,8 +41,8 @@ const Path = "/docs"
 // handler serves the files of all pages.
 const filesOfDocuments = "../p/"
 
-// Pages are the documents behind the API: what each problem means, the
-// OpenAPI document, and a page to read it on. They are made once.
+// Pages are the documents behind the API: what each problem means, the OpenAPI document, and a page
+// to read it on. They are rendered once.
 type Pages struct {
 	problems map[string][]byte // by code
 	hooks    []byte            // for receivers of webhooks

@@ -15,8 +15,8 @@ import (
 // MaxBody is the longest request body, in bytes.
 const MaxBody = 16 << 10
 
-// readBody takes the body of a request to a route that needs one: first what
-// it claims to be, then how long it is.
+// readBody reads the body of a request to a route that needs one: it checks first its media type,
+// then its length.
 //
 // Where a body may be left out, a request without one need not declare it
 // either.

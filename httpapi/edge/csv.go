@@ -29,11 +29,11 @@ type Table struct {
 	// says, with decimal points, for programs.
 	Spreadsheet *Spreadsheet
 
-	// Next answers the rows that follow, at most limit. more is false when they
+	// Next returns the rows that follow, at most limit. more is false when they
 	// are the last.
 	Next func(ctx context.Context, limit int) (rows [][]string, more bool, err error)
 
-	// Recheck answers an error when the caller may not read on. It is asked
+	// Recheck returns an error when the caller may not read on. It is asked
 	// before each part but the first.
 	Recheck func(context.Context) error
 }

@@ -58,8 +58,8 @@ func harmless(s string, separator rune) string {
 	return out.String()
 }
 
-// formulaSign reports whether a formula may begin with the character, or with
-// what it is folded to: full-width, small and raised signs count like ASCII.
+// formulaSign reports whether a formula may begin with the character, or with its compatibility
+// form: full-width, small and raised signs count like ASCII.
 func formulaSign(r rune) bool {
 	if r < utf8.RuneSelf {
 		return strings.ContainsRune("=+-@", r)

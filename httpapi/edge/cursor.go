@@ -12,14 +12,13 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// Cursor says where a list goes on and under which filters. Its text is
-// base64url of a checksum and of three lines: the list's operation, the place,
-// and the filters as a query string. The checksum covers the list's owner, so a
-// cursor that was cut, altered by accident or made for another list is
-// recognised. It protects nothing: a cursor shows no more than its list does.
+// Cursor says where a list continues and with which filters. Its text is base64url of a checksum
+// and of three lines: the list's operation, the last row, and the filters as a query string. The
+// checksum covers the list's owner, so a cursor that was cut, altered by accident or made for
+// another list is recognised. It protects nothing: a cursor shows no more than its list does.
 type Cursor struct {
 	Operation string
-	Place     string // the id or position of the last row that was shown
+	After     string // the id or position of the last row that was shown
 	Filters   Query
 }
 
@@ -36,7 +35,7 @@ func (c Cursor) Encode(owner string) string {
 	for name, v := range c.Filters {
 		values.Set(name, v)
 	}
-	body := []byte(c.Operation + "\n" + c.Place + "\n" + values.Encode())
+	body := []byte(c.Operation + "\n" + c.After + "\n" + values.Encode())
 	return base64.RawURLEncoding.EncodeToString(append(cursorChecksum(owner, body), body...))
 }
 
@@ -59,7 +58,7 @@ func decodeCursor(text, owner, operation string) (Cursor, error) {
 	if err != nil {
 		return Cursor{}, invalid
 	}
-	c := Cursor{Operation: operation, Place: lines[1], Filters: make(Query, len(values))}
+	c := Cursor{Operation: operation, After: lines[1], Filters: make(Query, len(values))}
 	for name := range values {
 		c.Filters[name] = values.Get(name)
 	}
@@ -69,17 +68,17 @@ func decodeCursor(text, owner, operation string) (Cursor, error) {
 // List is a request for one page of a list.
 type List struct {
 	Filters Query
-	Place   string // after which row, "" for the first page
+	After   string // the row, "" for the first page
 	Limit   int    // rows of a page
 	Sized   bool   // the request named the limit
 
 	operation, owner string // whose cursors fit
 }
 
-// ParseList reads the query of a list, which has these filters beside limit
-// and cursor. A cursor brings its filters along; repeating them is allowed,
-// changing them is not. owner is whose list it is: the project, with the object
-// where the path names one. Cursors of another operation or owner do not fit.
+// ParseList reads the query of a list, which has these filters besides limit and cursor. A cursor
+// contains its filters; repeating them is allowed, changing them is not. owner is whose list it is:
+// the project, with the object where the path names one. Cursors of another operation or owner do
+// not fit.
 func ParseList(values url.Values, operation, owner string, filters ...string) (List, error) {
 	q, err := ParseQuery(values, append([]string{"limit", "cursor"}, filters...)...)
 	if err != nil {
@@ -106,16 +105,15 @@ func ParseList(values url.Values, operation, owner string, filters ...string) (L
 			return l, BadParameter(name, "The cursor was made with another value of this filter. Leave the filter out, or start without a cursor.")
 		}
 	}
-	l.Filters, l.Place = c.Filters, c.Place
+	l.Filters, l.After = c.Filters, c.After
 	return l, nil
 }
 
-// PageOf is a page of a list. last is the place of its last row, "" when
-// nothing follows.
+// PageOf is a page of a list. last is the cursor's After for its last row, "" when nothing follows.
 func PageOf[T any](l List, rows []T, last string) wire.Page[T] {
 	p := wire.Page[T]{Data: rows}
 	if last != "" {
-		next := Cursor{Operation: l.operation, Place: last, Filters: l.Filters}.Encode(l.owner)
+		next := Cursor{Operation: l.operation, After: last, Filters: l.Filters}.Encode(l.owner)
 		p.NextCursor = &next
 	}
 	return p

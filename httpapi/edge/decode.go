@@ -65,7 +65,7 @@ func badJSON(body []byte, f *strictjson.Fault) error {
 	if ahead := bytes.TrimRight(body[:at], " \t\r\n"); at < len(body) && bytes.HasSuffix(ahead, []byte(",")) && (body[at] == '}' || body[at] == ']') {
 		at = len(ahead) - 1 // nothing follows the comma: it is what should not be there
 	}
-	line, before := strictjson.Place(body, at)
+	line, before := strictjson.Location(body, at)
 	where := fmt.Sprintf("line %d, column %d (byte %d)", line, utf8.RuneCount(before)+1, at)
 	switch {
 	case errors.Is(f, strictjson.ErrMore):

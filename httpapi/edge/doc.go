@@ -1,5 +1,5 @@
-// Package edge is the first and the last thing a request meets: a request in,
-// an answer out. It knows no payment and no log, so both listeners stand on it.
+// Package edge is the outer layer of HTTP: it turns a request into an Exchange and an error into an
+// answer. It knows no payment and no log, so both listeners use it.
 //
 //	exchange.go  request id, recovery, one log record, metrics; answers
 //	router.go    the router of a table of routes: 404 path_not_found or

@@ -35,9 +35,8 @@ type Server struct {
 	log        zerolog.Logger
 }
 
-// Exchange is one request with its answer under way, and what is known of
-// both. It is the http.ResponseWriter that the router hands on, so every
-// handler of this package can take it back.
+// Exchange is one request with its answer, and what is known of both. It is the http.ResponseWriter
+// that the router passes on, so every handler of this package can convert it back.
 type Exchange struct {
 	http.ResponseWriter
 	Request *http.Request
@@ -61,10 +60,9 @@ type Exchange struct {
 	alarm  bool // what failed is recorded as an error
 }
 
-// Wrap makes an http.Handler that gives every request an id, survives panics,
-// and leaves one log record and one observation behind, whatever the request.
-// The record has no body and no raw path, and of the header the ids of a trace
-// alone: the rest may hold secrets.
+// Wrap makes an http.Handler that gives every request an id, survives panics, and leaves one log
+// record and one observation. The record has no body and no raw path, and of the header only the
+// ids of a trace: the rest may hold secrets.
 func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String()}
@@ -184,7 +182,7 @@ func (x *Exchange) renew(d time.Duration) {
 	x.timed, x.stop = context.WithTimeout(x.Request.Context(), d)
 }
 
-// AsWritten keeps a merchant's payload byte for byte.
+// AsWritten preserves a merchant's payload byte for byte.
 func AsWritten() json.Options { return jsontext.PreserveRawStrings(true) }
 
 // Reply answers with v as JSON.
@@ -197,7 +195,7 @@ func (x *Exchange) Reply(status int, v any) error {
 	return nil
 }
 
-// ReplyBytes answers with a body that nobody may keep.
+// ReplyBytes answers with a body that may not be cached.
 func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
 	h := x.Header()
 	end := x.lineEnd(contentType)
@@ -212,10 +210,9 @@ func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
 	}
 }
 
-// lineEnd is what follows an answer: a newline behind JSON for curl, so that a
-// terminal's prompt begins a line of its own. Only curl that asks for no media
-// type gets it, and never an answer that can be repeated under an idempotency
-// key: its bytes must not depend on who asks.
+// lineEnd is a newline after JSON for curl, so that a terminal's prompt begins on a new line. Only
+// curl without a media type in its request gets it, and never in an answer that can be repeated
+// under an idempotency key: its bytes must not depend on the client.
 func (x *Exchange) lineEnd(contentType string) string {
 	h := x.Request.Header
 	agent := h["User-Agent"]
@@ -266,13 +263,12 @@ type Config struct {
 	Entropy   io.Reader // of request ids
 	PublicURL string    // base of problem types, without a trailing slash
 	Log       zerolog.Logger
-	Metrics   prometheus.Registerer // nil: none are kept
+	Metrics   prometheus.Registerer // nil: none
 	Listener  string                // label of the metrics: public or admin
 	Tracer    *tracing.Tracer       // nil: requests have no spans
 	Untraced  []string              // paths whose requests have none
 
-	// Explain names the problem that an error of the rooms behind the edge
-	// amounts to; false: it does not know the error.
+	// Explain maps an error of other packages to a problem; false: it does not know the error.
 	Explain func(error) (wire.Problem, bool)
 }
 

@@ -13,8 +13,8 @@ import (
 // MaxUnknown is how many unknown members one answer lists.
 const MaxUnknown = 16
 
-// InOrder sorts what is wrong with a body's fields by the fields' order in
-// the documentation, unknown ones last, and tells each fault of a field once.
+// InOrder sorts the faults of a body's fields by the fields' order in the documentation, unknown
+// ones last, and removes duplicates.
 func InOrder(errs domain.FieldErrors) domain.FieldErrors {
 	order := []string{"", "amount", "currency", "url", "kinds", "description", "payload", "payment_id", "outcome", "overlap_seconds", "since", "name", "settings", "scopes"}
 	rank := func(f *domain.FieldError) int {
@@ -32,9 +32,9 @@ func InOrder(errs domain.FieldErrors) domain.FieldErrors {
 	return errs
 }
 
-// Alongside adds what a project does not allow to what nobody may send, except
-// for fields that have a fault already: their values were never read.
-func Alongside(errs, more domain.FieldErrors) domain.FieldErrors {
+// Merge adds the faults of a project's limits to those of the format, except for fields that have a
+// fault already: their values were never read.
+func Merge(errs, more domain.FieldErrors) domain.FieldErrors {
 	all := slices.Clone(errs)
 	for _, f := range more {
 		if !errs.Has(f.Field) && !errs.Has("") {

@@ -64,14 +64,14 @@ func FuzzBody(f *testing.F) {
 
 func FuzzCursor(f *testing.F) {
 	f.Add("", "prj_x")
-	f.Add(Cursor{Operation: "listPayments", Place: "01M7W78FJBM8T4R7B5N0C1D2E3", Filters: Query{"description": "a\nb&c"}}.Encode("prj_x"), "prj_x")
+	f.Add(Cursor{Operation: "listPayments", After: "01M7W78FJBM8T4R7B5N0C1D2E3", Filters: Query{"description": "a\nb&c"}}.Encode("prj_x"), "prj_x")
 	f.Fuzz(func(t *testing.T, text, project string) {
 		c, err := decodeCursor(text, project, "listPayments")
 		if err != nil {
 			return
 		}
 		again, err := decodeCursor(c.Encode(project), project, "listPayments")
-		if err != nil || again.Place != c.Place || len(again.Filters) != len(c.Filters) {
+		if err != nil || again.After != c.After || len(again.Filters) != len(c.Filters) {
 			t.Fatalf("%q: %+v became %+v (%v)", text, c, again, err)
 		}
 		if _, err := decodeCursor(text, project+"x", "listPayments"); err == nil {

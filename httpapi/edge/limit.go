@@ -65,8 +65,8 @@ type Verdict struct {
 	Wait      time.Duration // until the next request can pass; 0 when ok
 }
 
-// NewLimiter names the limiter in the RateLimit fields. nodes is how many servers share
-// the requests now, this one included: each has that part of every rate. nil: it is alone.
+// NewLimiter names the limiter in the RateLimit fields. nodes is the number of servers that share
+// the requests now: each has its part of every rate. nil: one.
 func NewLimiter(policy string, nodes func() int) *Limiter {
 	if nodes == nil {
 		nodes = func() int { return 1 }
@@ -74,8 +74,8 @@ func NewLimiter(policy string, nodes func() int) *Limiter {
 	return &Limiter{policy: policy, nodes: nodes, byName: make(map[string]*list.Element), recent: list.New()}
 }
 
-// Take asks for one request in name's favour. The rate holds from now on: a name's
-// bucket keeps what is in it when the rate changes, as far as it has room.
+// Take takes one token for name. The rate applies from now on: when it changes, the tokens in a
+// name's bucket stay, up to the new burst.
 func (l *Limiter) Take(name string, r Rate, now time.Time) Verdict {
 	if r == (Rate{}) {
 		return Verdict{OK: true}

@@ -13,9 +13,8 @@ func UnknownMember(name string, known ...string) *domain.FieldError {
 	return &domain.FieldError{Field: name, Code: domain.UnknownField, Allowed: known}
 }
 
-// nearest is the known name that somebody who wrote name probably meant: the one
-// with the fewest letters to insert, remove or replace, at most a third of its
-// own, upper and lower case being equal. "" when none is as near.
+// nearest is the known name that was probably meant by name: the one with the fewest letters to
+// insert, remove or replace, at most a third of them, ignoring case. "" when none is as near.
 func nearest(name string, known []string) string {
 	if utf8.RuneCountInString(name) > maxNamed {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// problems is the table of problems with the address their pages stand at.
+// problems is the table of problems with the address of their pages.
 type problems struct {
 	base    string // of the program, without a trailing slash
 	explain func(error) (wire.Problem, bool)
@@ -17,8 +17,8 @@ type problems struct {
 	fields  map[domain.Code]ProblemRow
 }
 
-// newProblems reads the table. explain names the problem that an error of the
-// rooms behind the edge amounts to; nil: none is known.
+// newProblems reads the table. explain maps an error of other packages to a problem; nil: it knows
+// none.
 func newProblems(base string, explain func(error) (wire.Problem, bool)) problems {
 	p := problems{base: base, explain: explain, rows: make(map[domain.Code]ProblemRow), fields: make(map[domain.Code]ProblemRow)}
 	for _, r := range ProblemRows() {
@@ -74,7 +74,7 @@ func (t problems) classify(err error) wire.Problem {
 	return wire.Problem{Code: domain.InternalError}
 }
 
-// Unfinished says that a request was given up in the middle.
+// Unfinished is the problem of a request that was aborted.
 func Unfinished() wire.Problem {
 	return Unavailable("5", "The server could not finish this in time. Whether it was recorded is not known: "+
 		"repeat the request with the same Idempotency-Key, or look the object up.")

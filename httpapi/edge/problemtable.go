@@ -37,12 +37,12 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.InvalidEncoding, http.StatusBadRequest, "Invalid encoding",
 			"The body is not valid UTF-8 text. Send UTF-8 without a byte order mark and with surrogates in pairs.",
-			"Bodies are UTF-8 without a byte order mark. An escape such as <code>\\ud83d</code> needs its second half, <code>\\ude00</code>; alone it stands for no character.",
+			"Bodies are UTF-8 without a byte order mark. An escape such as <code>\\ud83d</code> needs its second half, <code>\\ude00</code>; alone it is no character.",
 		},
 		{
 			domain.DuplicateMember, http.StatusBadRequest, "Duplicate member",
 			"An object in the body names the same member twice. Send each name once.",
-			"An object, at whatever depth, has two members of one name. Programs disagree on which of them counts, so the body is refused. Names are compared after their escapes are resolved.",
+			"An object, at any depth, has two members of one name. Programs disagree on which of them counts, so the body is refused. Names are compared after their escapes are resolved.",
 		},
 		{
 			domain.BodyRequired, http.StatusBadRequest, "Body required",
@@ -77,7 +77,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.ProjectDisabledCode, http.StatusForbidden, "Project disabled",
 			"The project is disabled. Its operator can say why.",
-			"The credentials are right, but the project's API has been closed by the operator. Its existing payments go on.",
+			"The credentials are right, but the project's API has been closed by the operator. Its existing payments continue.",
 		},
 		{
 			domain.ScopeMissing, http.StatusForbidden, "Scope missing",
@@ -142,7 +142,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.VersionNotSupported, http.StatusNotFound, "Version not supported",
 			"This version of the API does not exist. Use /v1.",
-			"The version is the first part of the path. There is <code>/v1</code>; it only grows, and a breaking change would be a new version beside it.",
+			"The version is the first part of the path. There is <code>/v1</code>; it only grows, and a breaking change would be a new version next to it.",
 		},
 		{
 			domain.MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed",
@@ -187,7 +187,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.ConfirmationRequired, http.StatusConflict, "Confirmation required",
 			"This cannot be undone and would lock you out. Confirm it.",
-			"Only in the account: the API key to be revoked is the one you signed in with, or the project's last one. Revoking the first signs you out. After the second nobody can sign in or call the API. Confirm it to go on.",
+			"Only in the account: the API key to be revoked is the one you signed in with, or the project's last one. Revoking the first signs you out. After the second no one can sign in or call the API. Confirm it to go on.",
 		},
 		{
 			domain.NATSConsumerExists, http.StatusConflict, "NATS consumer exists",
@@ -201,13 +201,13 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.NATSExternal, http.StatusConflict, "No NATS consumers to manage here",
-			"The server runs with --nats-url, so the users of NATS are managed there. Make a user there in an account of its own, and a durable pull consumer of EVENTS with the filters payledger.v1.events.PROJECT.payment.>, ….refund.> and ….return.> (* in place of PROJECT for all) and explicit acknowledgement; export to that account only CONSUMER.INFO, CONSUMER.MSG.NEXT and ACK of that consumer by its full name.",
+			"The server runs with --nats-url, so the users of NATS are managed there. Make a user there in a separate account, and a durable pull consumer of EVENTS with the filters payledger.v1.events.PROJECT.payment.>, ….refund.> and ….return.> (* in place of PROJECT for all) and explicit acknowledgement; export to that account only CONSUMER.INFO, CONSUMER.MSG.NEXT and ACK of that consumer by its full name.",
 			"Administration only: the server runs with <code>--nats-url</code>, on a NATS server whose users and consumers its own operator manages, or it is a node of a cluster, whose NATS servers take no clients. The detail says which, and what to do instead.",
 		},
 		{
 			domain.RefundedAtProvider, http.StatusConflict, "Refunded at the provider",
 			"The provider has already refunded this money outside payledger, so it is not returned a second time. Compare the amounts in the provider's own account.",
-			"Administration only: somebody has returned this money in the provider's own account, wholly or in part. A return would pay it out twice, so it is refused. Compare the amounts there, and return the rest there too.",
+			"Administration only: this money was returned in the provider's own account, wholly or in part. A return would pay it out twice, so it is refused. Compare the amounts there, and return the rest there too.",
 		},
 		{
 			domain.NoConnector, http.StatusConflict, "No connector",
@@ -236,7 +236,7 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.RateLimited, http.StatusTooManyRequests, "Rate limited",
-			"Too many requests. Wait as long as Retry-After says, then go on more slowly.",
+			"Too many requests. Wait as long as Retry-After says, then continue more slowly.",
 			"Each project has a budget for writes and one for reads; the headers <code>RateLimit-Policy</code> and <code>RateLimit</code> give the budget and what is left of it. Failed authentication is limited by address. Wait for the seconds in <code>Retry-After</code>.",
 		},
 		{
@@ -247,7 +247,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.Unavailable, http.StatusServiceUnavailable, "Unavailable",
 			"The service cannot do this right now. Try again as Retry-After says.",
-			"The service is starting, stopping, or has no room to record anything new. Wait for the seconds in <code>Retry-After</code> and repeat; a creation with the same <code>Idempotency-Key</code>.",
+			"The service is starting, stopping, or its disk or queue is full. Wait for the seconds in <code>Retry-After</code> and repeat; a creation with the same <code>Idempotency-Key</code>.",
 		},
 		{
 			domain.Unconfirmed, http.StatusServiceUnavailable, "Unconfirmed",
@@ -271,7 +271,7 @@ func FieldRows() []ProblemRow {
 		row(domain.AmountFormat, "Amount format", "An amount is digits with at most two after a point, as a string or a number: <code>1500</code>, <code>\"1500.00\"</code>. No sign, exponent, blank, comma or leading zero."),
 		row(domain.AmountPrecision, "Amount precision", "The amount has more than two digits after the point, zeros included."),
 		row(domain.AmountTooSmall, "Amount too small", "The smallest amount is <code>0.01</code>."),
-		row(domain.AmountTooLarge, "Amount too large", "The amount is above the largest one; <code>maximum</code> tells it. The operator may have set it lower for the project."),
+		row(domain.AmountTooLarge, "Amount too large", "The amount is above the largest one; <code>maximum</code> has it. The operator may have set it lower for the project."),
 		row(domain.CurrencyNotSupported, "Currency not supported", "The project does not take this currency; <code>allowed</code> lists those it takes, in upper case."),
 		row(domain.NoRoute, "No route", "No route collects payments of this currency or, where it is on <code>amount</code>, of this amount. Nothing was recorded. The operator's routing rules say what is collected."),
 		row(domain.TooLong, "Too long", "The text has more characters (Unicode code points) than the field takes."),

@@ -16,12 +16,12 @@ import (
 // Route is one row of the table of routes. Every HEAD goes where GET goes.
 type Route struct {
 	Method    string
-	Path      string // exact; {name} stands for one segment, {name:.+} for the rest
+	Path      string // exact; {name} matches one segment, {name:.+} the rest
 	Operation string // operationId in openapi.yaml, and label of logs and metrics
 	Scope     projects.Scope
 	Body      bool // takes a JSON object
-	Optional  bool // and goes without: no body stands for {}
-	Endless   bool // may take as long as the client stays
+	Optional  bool // no body means {}
+	Endless   bool // lasts as long as the client stays
 	Handle    func(*Exchange) error
 }
 

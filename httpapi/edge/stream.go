@@ -13,9 +13,8 @@ const (
 	EventStream = "text/event-stream"
 )
 
-// Stream is an answer that is written bit by bit. Nothing is kept for a client
-// that reads slowly: the stream waits for it, until its connection is given up
-// (package conns).
+// Stream is an answer that is written in parts. Nothing is buffered for a slow client: the stream
+// waits for it, until its connection is closed (package conns).
 type Stream struct {
 	x       *Exchange
 	control *http.ResponseController

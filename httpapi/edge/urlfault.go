@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// URLFault says where a text has a character that no URL has (RFC 3986, section 2), and
-// what to write instead; "" where it has none. net/url takes many of them. Such a text is
-// harmless on our own pages, which escape it, but it goes on to exports, providers and logs.
+// URLFault says where a text has a character that no URL has (RFC 3986, section 2), and what to
+// write instead; "" where it has none. net/url accepts many of them. Such a text is harmless on our
+// own pages, which escape it, but it is passed on to exports, providers and logs.
 //
 // It is asked where people's requests come in, not in the domain: URLs that were recorded
 // before stay possible.

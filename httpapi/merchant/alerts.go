@@ -18,8 +18,7 @@ const (
 	routedLate      = time.Minute
 )
 
-// Alerts are what the merchant should look at, the most urgent first. Needs
-// read.
+// Alerts are what needs the merchant's attention, the most urgent first. Needs read.
 func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return nil, err

@@ -19,8 +19,8 @@ func (a *API) Authenticate(x *edge.Exchange) error {
 	return err
 }
 
-// credentials reads `Authorization: Bearer <project_id>:<api_key>`, split at
-// the first colon. Whatever it cannot read is empty credentials.
+// credentials reads `Authorization: Bearer <project_id>:<api_key>`, split at the first colon. A
+// header that it cannot read gives empty credentials.
 func credentials(h http.Header) (project, secret string) {
 	lines := h["Authorization"]
 	if len(lines) != 1 {

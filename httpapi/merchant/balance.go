@@ -86,7 +86,7 @@ func (a *API) Statement(ctx context.Context, c Caller, values url.Values) (page 
 	return edge.PageOf(l, rows, PlaceAfter(found)), nil
 }
 
-// BooksOf reads as_of and answers the books of that moment, of one project or,
+// BooksOf reads as_of and returns the books of that moment, of one project or,
 // with "", of all.
 func BooksOf(ctx context.Context, views *projections.Engine, project string, q edge.Query) (books.Balances, error) {
 	as, err := asOf(q)
@@ -103,7 +103,7 @@ func BooksOf(ctx context.Context, views *projections.Engine, project string, q e
 // PositionText is a position in decimal.
 func PositionText(p eventstore.Position) string { return strconv.FormatUint(uint64(p), 10) }
 
-// asOf reads a position, which is digits alone, or a time.
+// asOf reads a position, which has only digits, or a time.
 func asOf(q edge.Query) (books.AsOf, error) {
 	const name = "as_of"
 	s := q[name]
@@ -161,8 +161,8 @@ func JournalQuery(req edge.List) (q books.JournalQuery, err error) {
 	if q.To, err = f.Instant("to"); err != nil {
 		return q, err
 	}
-	if req.Place != "" {
-		if q.After, err = parsePlace(req.Place); err != nil {
+	if req.After != "" {
+		if q.After, err = parsePlace(req.After); err != nil {
 			return q, wire.Problem{Code: domain.InvalidCursor}
 		}
 	}

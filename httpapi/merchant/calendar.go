@@ -8,7 +8,7 @@ import (
 	"payledger/domain"
 )
 
-// Day is a date, counted in days from 1970-01-01. It is of no zone by itself.
+// Day is a date, counted in days from 1970-01-01. It has no zone.
 type Day int32
 
 // ParseDay reads a date such as 2026-11-20.

@@ -29,8 +29,9 @@ type Caller struct {
 	actor    string         // the operator's name in the log
 }
 
-// CallerOf is the caller of a request that passed Enter; or of one to the administration
-// the operator, who acts for the project of its path, or without one on the payments of all.
+// CallerOf is the caller of a request that passed Enter; for a request to the administration it is
+// the operator, who acts for the project of its path, or without one on the payments of all
+// projects.
 func CallerOf(x *edge.Exchange) Caller {
 	return Caller{
 		Project: x.Project, Key: x.Key, Trace: x.Trace, admitted: x.Route.Scope, operator: x.Actor != "", actor: x.Actor,
@@ -84,12 +85,11 @@ func (c Caller) sees(p domain.Payment) bool {
 	return p.Project == c.Project.ID || c.operator && c.Project.ID == ""
 }
 
-// SignIn finds the project and the key of credentials. Every failure is the
-// same answer after the same work: what cannot be read is checked as empty
-// credentials, and an unknown project against a key that nobody has. Only
-// failures count against the address, so valid credentials are never refused
-// for those of others. The problems are 401 unauthorized, 403 project_disabled
-// and 429 rate_limited.
+// SignIn finds the project and the key of credentials. Every failure has the same answer after the
+// same work: a header that cannot be read is checked as empty credentials, and an unknown project
+// against a key without an owner. Only failures count against the address, so valid credentials are
+// never refused for those of others. The problems are 401 unauthorized, 403 project_disabled and
+// 429 rate_limited.
 func (a *API) SignIn(ctx context.Context, address, id, secret string) (Caller, error) {
 	return a.signIn(ctx, func() string { return address }, id, secret, nil)
 }
@@ -116,23 +116,23 @@ func (a *API) signIn(ctx context.Context, address func() string, id, secret stri
 	return a.enterAs(project, key)
 }
 
-// Session is a session of the account: of somebody who has signed in with a key.
+// Session is a session of the account, begun with a key.
 type Session struct {
 	Project, KeyID string
 	Since          domain.Instant
 	SignOuts       int // of the key, when the session began
 }
 
-// goesOn reports whether nobody has ended the sessions of the project or of the key
-// since this one began.
-func (s Session) goesOn(p projects.Project, k projects.Key) bool {
+// valid reports whether the sessions of the project and of the key were not ended since this one
+// began.
+func (s Session) valid(p projects.Project, k projects.Key) bool {
 	return p.SignedOutAt < s.Since && k.SignOuts == s.SignOuts
 }
 
-// Resume finds the project and the key of a session of the account as they
-// are now. The problem is 401 when the key was revoked, or the sessions of the project
-// or of the key were ended after this one began. The caller's reads cost nothing of
-// the project's budget, as pages have a limit of their own.
+// Resume finds the project and the key of a session of the account as they are now. The problem is
+// 401 when the key was revoked, or the sessions of the project or of the key were ended after this
+// one began. The caller's reads do not count against the project's limit, as pages have a separate
+// one.
 func (a *API) Resume(ctx context.Context, s Session) (Caller, error) {
 	project, known, err := a.cfg.Views.Project(ctx, s.Project)
 	if err != nil {
@@ -142,7 +142,7 @@ func (a *API) Resume(ctx context.Context, s Session) (Caller, error) {
 	if !known || i < 0 {
 		return Caller{}, wire.Problem{Code: domain.Unauthorized, Detail: "The API key of this session is not in use any more. Sign in with another one."}
 	}
-	if !s.goesOn(project, project.Keys[i]) {
+	if !s.valid(project, project.Keys[i]) {
 		return Caller{}, wire.Problem{Code: domain.Unauthorized}
 	}
 	c, err := a.enterAs(project, project.Keys[i])
@@ -162,7 +162,7 @@ func (a *API) enterAs(project projects.Project, key projects.Key) (Caller, error
 	return c, nil
 }
 
-// recheck answers an error if the caller has lost the right to read. It is
+// recheck returns an error if the caller has lost the right to read. It is
 // called before each part of a long answer, which must not outlive that right.
 func (a *API) recheck(ctx context.Context, c Caller) error {
 	if c.operator {
@@ -177,7 +177,7 @@ func (a *API) recheck(ctx context.Context, c Caller) error {
 	}
 	i := liveKey(p, c.Key.ID)
 	switch {
-	case !known || i < 0 || c.session != (Session{}) && !c.session.goesOn(p, p.Keys[i]):
+	case !known || i < 0 || c.session != (Session{}) && !c.session.valid(p, p.Keys[i]):
 		return wire.Problem{Code: domain.Unauthorized}.With("WWW-Authenticate", challenge)
 	case !p.Keys[i].Has(c.admitted):
 		return wire.Problem{Code: domain.ScopeMissing, RequiredScope: c.admitted}

@@ -1,7 +1,6 @@
-// Package merchant is what merchants can have done. Each operation is a method
-// of API that takes a Caller and a typed input and answers a typed output or an
-// error; above it stands its handler, a method of Handlers, which reads the
-// request, calls the operation and writes the answer.
+// Package merchant is the operations of merchants. Each operation is a method of API that takes a
+// Caller and a typed input and returns a typed output or an error; its handler is a method of
+// Handlers, which reads the request, calls the operation and writes the answer.
 //
 // A Caller comes from SignIn (credentials), Resume (a session of the account) or
 // CallerOf (a request, of a key or of the operator). The first thing an operation

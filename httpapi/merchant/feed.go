@@ -34,8 +34,8 @@ type FeedQuery struct {
 	named string // what named After: a parameter or a header
 }
 
-// ListEvents answers GET /v1/events. As JSON lines it ends with the newest
-// event; as server-sent events it goes on.
+// ListEvents answers GET /v1/events. As JSON lines it ends with the newest event; as server-sent
+// events it continues.
 func (h Handlers) ListEvents(x *edge.Exchange) error {
 	live := edge.Accepts(x.Request.Header, edge.EventStream)
 	values, err := x.Values()

@@ -68,7 +68,7 @@ func claim(key *domain.Digest, method, path string, members ...string) *eventsto
 	return &eventstore.Claim{Key: *key, Fingerprint: sha256.Sum256(b)}
 }
 
-// remembered is the claim as the event keeps it.
+// remembered is the claim as it is in the event.
 func remembered(c *eventstore.Claim) *domain.Idempotency {
 	if c == nil {
 		return nil
@@ -76,7 +76,7 @@ func remembered(c *eventstore.Claim) *domain.Idempotency {
 	return &domain.Idempotency{Key: c.Key, Fingerprint: c.Fingerprint}
 }
 
-// presence tells null from text in a fingerprint.
+// presence distinguishes null from text in a fingerprint.
 func presence(s *string) string {
 	if s == nil {
 		return ""
@@ -86,7 +86,7 @@ func presence(s *string) string {
 
 // reused turns a claim that belongs to another command into the problem that
 // names the members that differ; differ compares the earlier event with the
-// command and answers nil when it is that of another endpoint.
+// command and returns nil when it is that of another endpoint.
 func (a *API) reused(err error, differ func(earlier domain.Event) []string) error {
 	var claimed *eventstore.ClaimedError
 	if !errors.As(err, &claimed) {
@@ -107,8 +107,7 @@ func (a *API) reused(err error, differ func(earlier domain.Event) []string) erro
 	}
 }
 
-// differences lists the members in which a payment differs from a wish for
-// one.
+// differences lists the members in which a payment differs from a request for one.
 func differences(e domain.PaymentCreated, c domain.CreatePayment) []string {
 	var members []string
 	note := func(name string, same bool) {

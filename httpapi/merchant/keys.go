@@ -64,8 +64,8 @@ const keyPrefix = "key_"
 // the secret that it has made. Later it is answered without.
 const ShownAgain = time.Minute
 
-// NewKey makes a key of 256 random bits, with a name or "". Its secret leaves the
-// program in this answer and nowhere else.
+// NewKey makes a key of 256 random bits, with a name or "". Its secret leaves the program only in
+// this answer.
 func (a *API) NewKey(ctx context.Context, project string, why eventstore.Cause, name string, scopes []projects.Scope) (projects.Project, wire.Key, error) {
 	var random [32]byte
 	if _, err := io.ReadFull(a.cfg.Entropy, random[:]); err != nil {
@@ -74,7 +74,7 @@ func (a *API) NewKey(ctx context.Context, project string, why eventstore.Cause, 
 	return a.keyFrom(ctx, random, project, why, name, scopes)
 }
 
-// keyFrom makes a key of the bits, or finds the one that was made of them before.
+// keyFrom derives a key from the bits, or finds the one that was derived from them before.
 func (a *API) keyFrom(
 	ctx context.Context, random [32]byte, project string, why eventstore.Cause, name string, scopes []projects.Scope,
 ) (p projects.Project, key wire.Key, err error) {
@@ -92,7 +92,7 @@ func (a *API) keyFrom(
 	return p, key, nil
 }
 
-// issuedAt is when a key was issued, 0 if its id does not tell.
+// issuedAt is when a key was issued, 0 if its id has no time.
 func issuedAt(k projects.Key) domain.Instant {
 	id, _ := domain.ParseID(strings.TrimPrefix(k.ID, keyPrefix))
 	return domain.IDTime(id)
@@ -136,8 +136,8 @@ func (a *API) keyOf(c Caller, k projects.Key) wire.AccountKey {
 	return v
 }
 
-// mayHandle refuses when a key has a scope that the caller's has not: nobody
-// can give themselves more rights, nor take a stronger key out of use.
+// mayHandle refuses when a key has a scope that the caller's has not: callers can neither extend
+// their rights nor revoke a stronger key.
 func (c Caller) mayHandle(scopes []projects.Scope) error {
 	for _, s := range scopes {
 		if !c.Key.Has(s) {
@@ -150,10 +150,10 @@ func (c Caller) mayHandle(scopes []projects.Scope) error {
 	return nil
 }
 
-// IssueKey makes a key with a name, or "", and the scopes, of random bits of the
-// caller's. The secret is in this answer alone, and in those to the same bits for
-// ShownAgain; later they are answered with the key that they have made.
-// Needs payments:write and every scope that is given.
+// IssueKey makes a key with a name, or "", and the scopes, of random bits of the caller's. The
+// secret is only in this answer, and in those to the same bits within ShownAgain; later requests
+// with the same bits are answered with the key without its secret. Needs payments:write and every
+// scope that is given.
 func (a *API) IssueKey(ctx context.Context, c Caller, random [32]byte, name string, scopeNames []string) (key wire.Key, err error) {
 	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
 		return key, err

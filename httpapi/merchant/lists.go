@@ -148,10 +148,10 @@ func (a *API) Refunds(ctx context.Context, c Caller, values url.Values) (page wi
 
 // before is the id a page ends before.
 func before(req edge.List) (domain.ID, error) {
-	if req.Place == "" {
+	if req.After == "" {
 		return domain.ID{}, nil
 	}
-	id, ok := domain.ParseID(req.Place)
+	id, ok := domain.ParseID(req.After)
 	if !ok {
 		return id, wire.Problem{Code: domain.InvalidCursor}
 	}
@@ -189,7 +189,7 @@ func (a *API) PaymentEvents(ctx context.Context, c Caller, payment string, value
 	if !l.Sized {
 		l.Limit = maxEvents
 	}
-	after, err := strconv.ParseUint("0"+l.Place, 10, 64)
+	after, err := strconv.ParseUint("0"+l.After, 10, 64)
 	if err != nil {
 		return page, wire.Problem{Code: domain.InvalidCursor}
 	}

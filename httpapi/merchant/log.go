@@ -144,7 +144,7 @@ func (h Handlers) GetTile(x *edge.Exchange) error {
 	return nil
 }
 
-// Tile answers the hashes of a tile, which is named by its path. Needs audit.
+// Tile returns the hashes of a tile, which is named by its path. Needs audit.
 func (a *API) Tile(ctx context.Context, c Caller, path string) ([]byte, error) {
 	if err := a.Admit(&c, projects.Audit, nil); err != nil {
 		return nil, err

@@ -71,10 +71,9 @@ func (a *API) descriptions(ctx context.Context, c Caller, payments iter.Seq[doma
 // maxPasted is the longest text that is looked up, in bytes.
 const maxPasted = 2048
 
-// Lookup finds what a text is that somebody pasted: an id in whatever case or a
-// payment link. An event that was notified is also a delivery, of each endpoint
-// that got it. The answer is empty when it is nothing of the project's. Needs
-// read.
+// Lookup finds what a pasted text refers to: an id in upper or lower case, or a payment link. An
+// event that was notified is also a delivery, of each endpoint that got it. The answer is empty
+// when it is not of the project. Needs read.
 func (a *API) Lookup(ctx context.Context, c Caller, text string) ([]wire.Place, error) {
 	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return nil, err
@@ -126,8 +125,8 @@ func missing(err error) bool {
 	return ok && (r.Code == domain.PaymentNotFound || r.Code == domain.RefundNotFound)
 }
 
-// An event is looked for among the records of the time its id tells and of a
-// while after: it may have waited for others to be recorded.
+// An event is searched for among the records of the time in its id and of a while after: it may
+// have waited for others to be recorded.
 const (
 	eventsSearched = 20_000
 	searchedFor    = time.Minute
@@ -160,7 +159,7 @@ func (a *API) placesOfEvent(ctx context.Context, c Caller, id domain.ID) (found 
 	if a.cfg.Webhooks == nil {
 		return found, nil
 	}
-	// An endpoint.test is an event of a delivery alone.
+	// An endpoint.test is an event only of a delivery, not of the log.
 	page, err := a.cfg.Webhooks.Deliveries(ctx, domain.DeliveryFilter{Project: project, Event: id, Limit: edge.MaxLimit})
 	for _, d := range page.Deliveries {
 		if _, ok := c.Project.Endpoint(d.EndpointID); !ok {

@@ -34,20 +34,20 @@ type Config struct {
 	PublicURL string                // where the world reaches this program; base of links and of problem types
 	Sandbox   Sandbox               // nil: no sandbox endpoints
 	Webhooks  Webhooks              // nil: no endpoints for webhooks
-	KeyTimes  KeyTimes              // nil: times of use of keys are not kept
+	KeyTimes  KeyTimes              // nil: times of use of keys are not recorded
 	Tracer    *tracing.Tracer       // nil: requests have no spans
 	Entropy   io.Reader             // default: crypto/rand; must be safe for concurrent use
 
-	Nodes               func() int    // how many servers share the rates now, this one included; nil: it is alone
-	Limits              domain.Limits // of projects that have none of their own; default: no rates, and sessions of the usual length
+	Nodes               func() int    // how many servers share the rates now; nil: one
+	Limits              domain.Limits // of projects without limits; default: no rates, and sessions of the usual length
 	FailedAuthPerMinute int           // per client address; 0: no limit
 
-	// Checkpoint answers a signed checkpoint of everything that is durable
+	// Checkpoint returns a signed checkpoint of everything that is durable
 	// when it is called, or more. nil: no endpoints for checkpoints.
 	Checkpoint func(context.Context) ([]byte, error)
 
-	// Stopping ends when the server begins to shut down: answers that would
-	// go on for as long as the client stays end with it. nil: never.
+	// Stopping ends when the server begins to shut down: answers that last as long as the client stays
+	// end with it. nil: never.
 	Stopping context.Context
 
 	// Heartbeat is the time between signs of life in a feed that has nothing
@@ -103,26 +103,25 @@ func (c Config) Checked() (Config, error) {
 	return c, nil
 }
 
-// KeyTimes keeps when each API key, by its id, was used last. Use is called for every
-// request, and waits for nothing; LastUse is false when that is not known.
+// KeyTimes records when each API key, by its id, was used last. Use is called for every request,
+// and does not block; LastUse is false when that is not known.
 type KeyTimes interface {
 	Use(key string, at time.Time)
 	LastUse(key string) (domain.Instant, bool)
 }
 
-// Webhooks sends notifications and knows what became of them. Whether an
-// endpoint is the project's is checked before it is asked.
+// Webhooks sends notifications and has their deliveries. Callers check that an endpoint is the
+// project's.
 type Webhooks interface {
-	// Secret answers a signing secret of an endpoint. KeyVersion is that of
+	// Secret returns a signing secret of an endpoint. KeyVersion is that of
 	// the master key for new ones, with which Secret does not fail.
 	Secret(endpoint string, s projects.Secret) (string, error)
 	KeyVersion() int
 
-	// Changed tells that an endpoint is not what it was, so that what waits
-	// for it need not wait on.
+	// Changed notifies the sender that an endpoint has changed, so that its deliveries need not wait.
 	Changed(endpoint string)
 
-	// CheckTarget answers nil, or why a URL may not be called, in words that
+	// CheckTarget returns nil, or why a URL may not be called, in words that
 	// are shown to the merchant.
 	CheckTarget(url string) error
 
@@ -135,20 +134,20 @@ type Webhooks interface {
 	Resend(ctx context.Context, project, endpoint string, event domain.ID) (domain.DeliveryObject, error)
 
 	// RecoverSince enqueues the newest snapshot of every payment of which an
-	// event since the instant was not delivered, and answers how many.
+	// event since the instant was not delivered, and returns how many.
 	RecoverSince(ctx context.Context, project, endpoint string, since domain.Instant) (enqueued int, err error)
 
-	// Deliveries lists deliveries, the newest first. An After that no page has
-	// told is an invalid_cursor refusal.
+	// Deliveries lists deliveries, the newest first. An After that is not from a page is an
+	// invalid_cursor refusal.
 	Deliveries(ctx context.Context, f domain.DeliveryFilter) (domain.DeliveryPage, error)
 
-	// Health tells how deliveries to an endpoint go; of one that it does not
-	// know yet, the zero value.
+	// Health is the state of deliveries to an endpoint; for an endpoint without deliveries the zero
+	// value.
 	Health(ctx context.Context, endpoint string) (domain.EndpointHealth, error)
 }
 
 // API does what merchants ask for. An operation is a method that takes a
-// context, the Caller and its typed input, and answers a typed output or an
+// context, the Caller and its typed input, and returns a typed output or an
 // error; wire.Problem, domain.FieldErrors and *domain.Refusal among the errors
 // are what the caller did wrong. Handlers, which read requests and write
 // answers, are on Handlers. Safe for concurrent use.

@@ -133,8 +133,7 @@ func dayOf(q edge.Query, name string, absent Day) (Day, error) {
 	return d, nil
 }
 
-// The bounds of adding up payments one by one: nobody waits for longer, and a
-// total that ends at them says so.
+// The bounds of adding up single payments; a total that was cut off by them says so.
 const (
 	maxTotalled    = 50_000
 	totalledWithin = 5 * time.Second

@@ -22,9 +22,9 @@ const (
 	RefundsPath  = "/v1/refunds"
 )
 
-// renderVersion is the form of the answer to creation that new payments get.
-// It is kept with each payment, so that a repeated request gets the bytes of
-// the first answer even after the form has changed.
+// renderVersion is the form of the answer to creation that new payments get. It is stored with each
+// payment, so that a repeated request gets the bytes of the first answer even after the form has
+// changed.
 const renderVersion = 1
 
 // Created is an object that was created. Replayed: by an earlier request with
@@ -74,7 +74,7 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 	}
 	cmd, faults := req.command(settings)
 	if len(faults) > 0 {
-		return made, edge.InOrder(edge.Alongside(faults, cmd.CheckSettings()))
+		return made, edge.InOrder(edge.Merge(faults, cmd.CheckSettings()))
 	}
 	id, event := a.cfg.IDs.Pair()
 	claimed := claim(key, http.MethodPost, PaymentsPath,
@@ -102,7 +102,7 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 	return made, err
 }
 
-// createdPayment is the answer to creation, made of the event alone.
+// createdPayment is the answer to creation, which depends only on the event.
 func (a *API) createdPayment(e domain.Event, s eventstore.Stored) (domain.PaymentObject, error) {
 	created, ok := e.(domain.PaymentCreated)
 	id, idOK := domain.ParseID(s.Stream.ID)

@@ -42,8 +42,8 @@ func (a *API) CreateRefund(ctx context.Context, c Caller, req RefundRequest, key
 	if len(req.faults) > 0 {
 		return made, edge.InOrder(req.faults)
 	}
-	// A text that is no id stands for the zero id, which no payment has: it
-	// goes the same way, so that a key that was used before is found first.
+	// A text that is no id becomes the zero id, which no payment has: the idempotency key is then
+	// still looked up first.
 	payment, _ := domain.ParseID(req.PaymentID)
 	id, event := a.cfg.IDs.Pair()
 	claimed := claim(key, http.MethodPost, RefundsPath, req.PaymentID)
@@ -65,7 +65,7 @@ func (a *API) CreateRefund(ctx context.Context, c Caller, req RefundRequest, key
 	return made, err
 }
 
-// createdRefund is the answer to creation, made of the event alone.
+// createdRefund is the answer to creation, which depends only on the event.
 func createdRefund(e domain.Event, s eventstore.Stored) (domain.RefundObject, error) {
 	created, ok := e.(domain.RefundCreated)
 	payment, idOK := domain.ParseID(s.Stream.ID)

@@ -53,7 +53,7 @@ func refundOutcomes() []domain.Outcome {
 	return []domain.Outcome{domain.OutcomeSucceeded, domain.OutcomeFailed}
 }
 
-// SettlePayment has the sandbox say the outcome of a payment and answers the
+// SettlePayment has the sandbox say the outcome of a payment and returns the
 // payment after it. The refusal is final_status when nothing changed. Needs
 // payments:write.
 func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome domain.Outcome) (p domain.Payment, err error) {
@@ -113,7 +113,7 @@ func (h Handlers) SettleRefund(x *edge.Exchange) error {
 	return x.Reply(http.StatusOK, r.Object(p.ID))
 }
 
-// SettleRefund has the sandbox say the outcome of a refund and answers its
+// SettleRefund has the sandbox say the outcome of a refund and returns its
 // payment and the refund after it. The refusal is final_status when nothing
 // changed. Needs refunds:write.
 func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome domain.Outcome) (p domain.Payment, r domain.Refund, err error) {
@@ -143,8 +143,8 @@ func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome dom
 	return p, r, a.verdict(ctx, p, reference, reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
 }
 
-// settleReturn has the sandbox say the outcome of a return of late funds, and
-// answers the return after it. Errors are those of SettleRefund.
+// settleReturn has the sandbox send the outcome of a return of late funds, and returns the return
+// after it. Errors are those of SettleRefund.
 func (a *API) settleReturn(ctx context.Context, id string, outcome domain.Outcome) (r domain.Return, err error) {
 	missing := &domain.Refusal{Code: domain.RefundNotFound}
 	wanted, ok := domain.ParseID(id)
@@ -205,9 +205,8 @@ func errGone(there bool) error {
 	return errors.New("an object that was just found is missing from the views")
 }
 
-// verdict tells whether the signal with the reference changed anything. The reply to
-// one that was sent again is only that it was recorded before: then the log has what it
-// led to.
+// verdict reports whether the signal with the reference changed anything. The reply to a repeated
+// one says only that it was recorded before: then the log is searched for its effect.
 func (a *API) verdict(ctx context.Context, p domain.Payment, reference string, reply domain.SignalReply, final *domain.Refusal) error {
 	result := reply.Result
 	if result == domain.SignalUnchanged {

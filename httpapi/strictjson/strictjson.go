@@ -64,7 +64,7 @@ func (m *members) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	return err
 }
 
-// Fault is what is wrong with a text. Nothing behind it can be understood.
+// Fault is what is wrong with a text. The text after it was not parsed.
 type Fault struct {
 	At        int              // offset
 	Pointer   jsontext.Pointer // the value that is wrong, as far as it is known
@@ -72,8 +72,8 @@ type Fault struct {
 	Err       error            // ErrMore, jsontext.ErrDuplicateName, io.EOF of an empty text, io.ErrUnexpectedEOF, or any other
 }
 
-// ErrMore says that a text goes on behind its value.
-var ErrMore = errors.New("there is more behind the end of the JSON value")
+// ErrMore: a text continues after its value.
+var ErrMore = errors.New("there is more after the end of the JSON value")
 
 func (f *Fault) Error() string { return f.Err.Error() }
 
@@ -104,13 +104,13 @@ func faultFor(text []byte, how ...jsontext.Options) *Fault {
 	return &Fault{At: len(text) - len(rest), Err: ErrMore}
 }
 
-// Place is the line in which an offset is, from 1, and what of the line is before it.
-func Place(text []byte, at int) (line int, before []byte) {
+// Location is the line in which an offset is, from 1, and what of the line is before it.
+func Location(text []byte, at int) (line int, before []byte) {
 	text = text[:min(at, len(text))]
 	return bytes.Count(text, []byte("\n")) + 1, text[bytes.LastIndexByte(text, '\n')+1:]
 }
 
-// Text is the string that a valid value stands for.
+// Text is the string of a valid value.
 func Text(v jsontext.Value) (string, bool) {
 	if v.Kind() != '"' {
 		return "", false

@@ -43,7 +43,7 @@ func TestMembersAreWhereTheyStand(t *testing.T) {
 			t.Errorf("%s is not at %d", m.Value, m.At)
 		}
 	}
-	if line, before := Place([]byte(text), all[1].At); line != 2 || string(before) != `"\u0062":` {
+	if line, before := Location([]byte(text), all[1].At); line != 2 || string(before) != `"\u0062":` {
 		t.Errorf("line %d behind %q", line, before)
 	}
 	elements, err := Members(all[0].Value)

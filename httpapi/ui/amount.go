@@ -29,7 +29,7 @@ func (l *Locale) Figure(a domain.Amount) string {
 	return fmt.Sprintf("%s%s%02d", l.Number(int64(a)/100), l.decimal, int64(a)%100)
 }
 
-// DecimalMark stands between the units and the minor units of an amount.
+// DecimalMark is the mark between the units and the minor units of an amount.
 func (l *Locale) DecimalMark() string { return l.decimal }
 
 // AmountExample is an amount in the form in which one can be entered, as hints
@@ -49,7 +49,7 @@ func (l *Locale) sign(c domain.Currency) string {
 	return l.printer.Sprint(currency.Symbol(unit))
 }
 
-// signs are the ways in which readers name a currency beside an amount.
+// signs are the ways in which readers write a currency next to an amount.
 func (l *Locale) signs(c domain.Currency) []string {
 	all := []string{string(c), l.sign(c)}
 	if unit, err := currency.ParseISO(string(c)); err == nil {
@@ -61,15 +61,14 @@ func (l *Locale) signs(c domain.Currency) []string {
 	return all
 }
 
-// ReadAmount takes an amount as people write it, and as Amount shows it: with
-// blanks, commas or points between thousands, a decimal point or comma, and the
-// sign or the code of one of the currencies before or behind. The answer is the
-// amount as the API takes it, and the currency that was named, "" for none. A text
-// that is no amount is answered as it is, for the API to refuse.
+// ReadAmount takes an amount as people write it, and as Amount shows it: with blanks, commas or
+// points between thousands, a decimal point or comma, and the sign or the code of one of the
+// currencies before or after. It returns the amount as the API takes it, and the currency, "" for
+// none. A text that is no amount is returned as it is, for the API to refuse.
 //
-// A single comma or point before three digits is read as the language of the page
-// writes amounts: 1,500 is a thousand and a half in English, and in Russian an
-// amount with too many digits behind the comma.
+// A single comma or point before three digits is read as the language of the page writes amounts:
+// 1,500 is a thousand and a half in English, and in Russian an amount with too many digits after
+// the comma.
 func (l *Locale) ReadAmount(text string, of []domain.Currency) (amount string, named domain.Currency) {
 	digit := func(r rune) bool { return r >= '0' && r <= '9' }
 	first, last := strings.IndexFunc(text, digit), strings.LastIndexFunc(text, digit)
@@ -95,14 +94,13 @@ func (l *Locale) ReadAmount(text string, of []domain.Currency) (amount string, n
 	return text, ""
 }
 
-// groups reports whether the last point or comma of a figure, at i, stands between
-// thousands.
+// groups reports whether the last point or comma of a figure, at i, separates thousands.
 func (l *Locale) groups(figure string, i int) bool {
 	sign := figure[i : i+1]
 	return len(figure)-i-1 == 3 && (strings.Contains(figure[:i], sign) || sign == "," && l.decimal == ".")
 }
 
-// ungrouped joins digits that stand in groups of three, or in one.
+// ungrouped joins digits that are in groups of three, or in one.
 func ungrouped(figure string) (string, bool) {
 	figure = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {

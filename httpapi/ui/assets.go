@@ -24,7 +24,7 @@ type asset struct {
 // path is the name under which it is served: ui.0123456789abcdef.css.
 func (a asset) path() string { return a.name + "." + a.Digest + a.ext }
 
-// loadAssets answers the assets by file, such as ui.css.
+// loadAssets returns the assets by file, such as ui.css.
 func loadAssets() (map[string]asset, error) {
 	all := make(map[string]asset)
 	for file, contentType := range map[string]string{

@@ -1,11 +1,10 @@
-// Package ui holds the parts that all pages share: the customer's
-// payment page, the merchant's account and the pages that explain the API. It
-// knows texts, looks and headers, and nothing of what a page shows.
+// Package ui holds the parts that all pages share: the customer's payment page, the merchant's
+// account and the pages that explain the API. It has texts, styles and headers, and nothing of a
+// page's content.
 //
 // # A page
 //
-// A handler makes one Site with texts of its own and parses its templates
-// with it:
+// A handler makes one Site with its texts and parses its templates with it:
 //
 //	//go:embed templates locales
 //	var files embed.FS
@@ -33,20 +32,18 @@
 //
 //	{{template "ui-head" .}}<body class="…">…{{template "ui-languages" .}}</body></html>
 //
-// where ui-head is everything up to and with </head> (title, icon, stylesheet,
-// script; with Page.Refresh also a reload for browsers without script) and
-// ui-languages the switch, whose links keep the rest of the query. Every
-// address must be relative, or begin with Page.Root, because a proxy may show
-// the program under a path of its own.
+// where ui-head is everything up to and with </head> (title, icon, stylesheet, script; with
+// Page.Refresh also a reload for browsers without script) and ui-languages the switch, whose links
+// keep the rest of the query. Every address must be relative, or begin with Page.Root, because a
+// proxy may serve the program under another path.
 //
 // # Words
 //
-// Words stand in locales/NAME.en.toml and locales/NAME.ru.toml beside the
-// package that uses them, as messages of go-i18n: a key is a word's id, a
-// table is a prefix (`[refund]` `title = "…"` is "refund.title"), and a table
-// of the keys one, few, many and other is a message with plural forms. The
-// keys id, description, hash, zero, one, two, few, many and other are
-// go-i18n's and name no word. {{.Name}} in a message is an argument.
+// Words are in locales/NAME.en.toml and locales/NAME.ru.toml of the package that uses them, as
+// messages of go-i18n: a key is a word's id, a table is a prefix (`[refund]` `title = "…"` is
+// "refund.title"), and a table of the keys one, few, many and other is a message with plural forms.
+// The keys id, description, hash, zero, one, two, few, many and other are go-i18n's and name no
+// word. {{.Name}} in a message is an argument.
 //
 //	{{.T "refund.title"}}                       a word
 //	{{.T "refund.asked" "Amount" .Sum}}         with arguments, in pairs
@@ -55,8 +52,8 @@
 // locales/glossary.toml of this package holds the terms of all pages, each with its
 // one translation; uitest.Glossary checks that no text uses another word.
 //
-// uitest.Words checks that each id stands in every language, with the plural
-// forms and arguments it needs, and is used.
+// uitest.Words checks that each id is in every language, with the plural forms and arguments it
+// needs, and is used.
 //
 // # Values
 //
@@ -74,7 +71,7 @@
 //	{{.Tag "good" .Text}}         the same look with any text; tones: good bad wait quiet
 //	{{.Copyable .ID}}             an id in monospace with a button that copies it
 //	{{qr .URL}}                   a QR code as inline SVG (a template function; QR in Go)
-//	{{asset "ui.css"}}            the name under which a file is served, to stand behind Root
+//	{{asset "ui.css"}}            the name under which a file is served, to be put after Root
 //
 // # Components
 //
@@ -84,13 +81,13 @@
 //
 //	<body class="solo">                      one narrow column in the middle (payment, sign-in)
 //	<body class="doc">                       text to read: main with headings, pre, table, dl.terms
-//	<body class="desk">                      the account: header.top, nav.rail beside main
+//	<body class="desk">                      the account: header.top, nav.rail next to main
 //	  <a class="skip" href="#main">…</a>     first in body, seen when focused
 //	  <header class="top"><a class="brand">…</a> …</header>
 //	  <nav class="rail"><a href aria-current="page">…</a></nav>
 //	  <main id="main"><div class="head"><h1>…</h1><div class="actions">…</div></div> …</main>
 //	<section class="card"><h2>…</h2>…</section>
-//	<div class="grid">…cards…</div>           as many beside each other as fit
+//	<div class="grid">…cards…</div>           as many in a row as fit
 //	<div class="stats"><div class="stat"><span class="label">…</span><strong class="value">…</strong><small>…</small></div></div>
 //	<a class="button"> <button>               plain; with class primary, danger, quiet, small
 //	<button class="link">                     looks like a link
@@ -99,7 +96,7 @@
 //	  <p class="hint" id="x-hint">…</p><p class="error" id="x-error">…</p></div>   with class bad on .field when wrong
 //	<fieldset class="field"><legend>…</legend><label class="check"><input type="checkbox"> …</label></fieldset>
 //	<form class="find"><label>…<input id="find"><kbd hidden data-jump="find">/</kbd><button>…</form>   a search, with its key inside the field
-//	<form class="filters">…fields…<div class="actions">…</div></form>   fields beside each other; with class short the buttons too
+//	<form class="filters">…fields…<div class="actions">…</div></form>   fields in a row; with class short the buttons too
 //	<div class="scroll"><table class="data"><thead>…<tbody><tr><td data-label="…">…</td><td class="num" …>
 //	                                          becomes cards on small screens; data-label is then the column's name
 //	<tr class="total">, <td class="num">      sums, figures aligned at the right
@@ -133,7 +130,7 @@
 //	                                                 with data-swap and an id replaced by its new one
 //	<tbody data-feed="URL" data-keep="100">          each "row" event's data is the HTML of one element (a <tr> or
 //	                                                 <li>) that is put in front of the others; [data-empty] is then hidden
-//	                                                 A feed that is opened again goes on after the last event's id, by ?after=
+//	                                                 A feed that is opened again continues after the last event's id, by ?after=
 //	<button type="button" hidden data-feed-pause data-resume="Go on">   holds the feed until pressed again
 //	{{template "ui-live" .}}                         where the script says what happened, and its texts
 package ui

@@ -15,8 +15,8 @@ import (
 // File is something that pages load, which is served compressed to clients that
 // take gzip. It is safe for concurrent use.
 //
-// Pages themselves are not compressed: they hold what a reader typed beside what
-// nobody else may know, and the length of a compressed page would tell of it.
+// Pages themselves are not compressed: they hold both input of the reader and secrets, and the
+// length of a compressed page would reveal these (BREACH).
 type File struct {
 	// Digest names the content: 16 hexadecimal digits.
 	Digest string

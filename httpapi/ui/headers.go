@@ -6,9 +6,9 @@ import (
 	"net/url"
 )
 
-// Secure keeps a page out of caches, frames, indexes and referrers, and lets
-// it load nothing but this program's own files. The address of a page can
-// be a secret, so no request may send it to another site.
+// Secure keeps a page out of caches, frames, indexes and referrers, and lets it load only this
+// program's files. The address of a page can be a secret, so no request may send it to another
+// site.
 func Secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -44,11 +44,10 @@ func NewOrigins(publicURL string) (*Origins, error) {
 	return o, nil
 }
 
-// Check answers why a request that changes something is not from a page of
-// this program, or nil. With the referrer policy of Secure a browser names the
-// origin of its form "null"; where it does not tell Sec-Fetch-Site either, as
-// on plain http to an address, Check lets it pass, so a form needs a token of
-// its own as well.
+// Check returns an error if a request that changes something is not from a page of this program.
+// With the referrer policy of Secure a browser names the origin of its form "null"; where it sends
+// no Sec-Fetch-Site either, as on plain http to an address, Check lets it pass, so a form needs a
+// token as well.
 func (o *Origins) Check(r *http.Request) error {
 	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return nil

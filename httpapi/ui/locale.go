@@ -135,8 +135,8 @@ func (s *Site) Locale(r *http.Request) *Locale {
 	return s.match(r.Header.Get("Accept-Language"))
 }
 
-// RememberedLocale is Locale, but for a choice by ?lang= that is kept in a
-// cookie for everything below the path.
+// RememberedLocale is Locale, but a choice by ?lang= is stored in a cookie for everything below the
+// path.
 func (s *Site) RememberedLocale(w http.ResponseWriter, r *http.Request, path string) *Locale {
 	l := s.Locale(r)
 	if l.Chosen {
@@ -165,15 +165,13 @@ func (s *Site) language(lang string) *Locale {
 // Languages are all languages, the default first.
 func (s *Site) Languages() []*Locale { return s.languages }
 
-// T is the word of an id. Arguments come in pairs of name and value. An id
-// without a word is a mistake of the program: T panics, which html/template
-// makes an error of.
+// T is the word of an id. Arguments come in pairs of name and value. An id without a word is a
+// mistake of the program: T panics, which html/template turns into an error.
 func (l *Locale) T(id string, args ...any) string {
 	return l.localize(&i18n.LocalizeConfig{MessageID: id, TemplateData: pairs(id, args)})
 }
 
-// Plural is the word of an id in the form that goes with n, which is its
-// argument Count.
+// Plural is the word of an id in the plural form for n, which is its argument Count.
 func (l *Locale) Plural(id string, n int, args ...any) string {
 	data := pairs(id, args)
 	data["Count"] = l.Number(int64(n))

@@ -10,7 +10,7 @@ import (
 // Time is a <time> with the moment in it.
 func (l *Locale) Time(i domain.Instant) template.HTML { return l.timeElement(i, "moment", l.Moment(i)) }
 
-// ShortTime is a <time> with the moment in little room in it.
+// ShortTime is a <time> with a short form of the moment.
 func (l *Locale) ShortTime(i domain.Instant) template.HTML {
 	return l.timeElement(i, "short", l.ShortMoment(i))
 }

@@ -12,9 +12,9 @@ import (
 // quietZone is how many blank modules must surround a QR code.
 const quietZone = 4
 
-// QR draws text as a QR code that can be read when 15 % of it is lost: an SVG to be
-// written into a page, black on white whatever the page's colours, because not
-// every reader knows the inverse.
+// QR draws text as a QR code that can be read when 15 % of it is lost: an SVG to be written into a
+// page, black on white regardless of the page's colours, because not every scanner reads the
+// inverse.
 func QR(text string) (template.HTML, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {

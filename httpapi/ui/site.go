@@ -58,7 +58,7 @@ type Page struct {
 	*Locale
 	Title   string
 	Root    string // relative address below which the assets are served, ends in a slash
-	Refresh int    // without script: load the page again after so many seconds; 0: never
+	Refresh int    // without script: reload the page after this many seconds; 0: never
 	Switch  bool   // offer the other languages
 	Here    string // relative address of the page in another language, "" for its own
 	Plain   bool   // no script
@@ -106,7 +106,7 @@ func Root(r *http.Request, path string) string {
 		}
 		return "./"
 	}
-	// The request's path is beside or above: go up to the root and down again.
+	// The request's path is a sibling or a parent: go up to the root and down again.
 	up := max(0, strings.Count(here, "/")-1)
 	if up == 0 {
 		return "./" + strings.TrimPrefix(path, "/")

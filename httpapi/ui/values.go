@@ -57,8 +57,8 @@ func (l *Locale) Offset(i domain.Instant) string {
 	return fmt.Sprintf("UTC%s%d:%02d", sign, minutes/60, minutes%60)
 }
 
-// Moment writes an instant; the script puts the reader's own time zone in its place
-// where it stands in a <time> that Time made, unless In has named a zone.
+// Moment writes an instant; the script converts it to the reader's time zone within a <time> of
+// Time, unless In has named a zone.
 func (l *Locale) Moment(i domain.Instant) string {
 	return l.Day(i) + l.time(i).Format(", 15:04") + nbsp + l.Offset(i)
 }
@@ -75,8 +75,8 @@ func (l *Locale) Day(i domain.Instant) string {
 	return strings.ReplaceAll(fmt.Sprintf(l.day, t.Day(), l.months[t.Month()-1], t.Year()), " ", nbsp)
 }
 
-// ShortMoment writes an instant in little room, as in tables. The zone is left out
-// where In has named one: the page says it once.
+// ShortMoment writes a short form of an instant, as in tables. The zone is left out where In has
+// named one: the page says it once.
 func (l *Locale) ShortMoment(i domain.Instant) string {
 	text := l.ShortDay(i) + l.time(i).Format(","+nbsp+"15:04")
 	if l.zone == nil {
@@ -85,7 +85,7 @@ func (l *Locale) ShortMoment(i domain.Instant) string {
 	return text
 }
 
-// ShortDay writes the day of an instant in little room.
+// ShortDay writes a short form of the day of an instant.
 func (l *Locale) ShortDay(i domain.Instant) string {
 	return strings.ReplaceAll(l.time(i).Format(l.shortDay), " ", nbsp)
 }

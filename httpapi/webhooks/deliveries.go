@@ -138,8 +138,8 @@ func (a *API) parseList(c *merchant.Caller, values url.Values, operation string,
 // page is one page of the deliveries of an endpoint or a payment. Cursors hold
 // its id, so that they do not fit another one's list.
 func (a *API) page(ctx context.Context, l deliveryList, of string) (page wire.Page[domain.DeliveryObject], err error) {
-	if l.Place != "" {
-		after, ok := strings.CutPrefix(l.Place, of+" ")
+	if l.After != "" {
+		after, ok := strings.CutPrefix(l.After, of+" ")
 		if !ok {
 			return page, wire.Problem{Code: domain.InvalidCursor}
 		}

@@ -50,8 +50,8 @@ func (a *API) Endpoints(ctx context.Context, c merchant.Caller, values url.Value
 	}
 	all := slices.Clone(c.Project.Endpoints)
 	slices.SortFunc(all, func(a, b projects.Endpoint) int { return strings.Compare(b.ID, a.ID) })
-	if l.Place != "" {
-		all = slices.DeleteFunc(all, func(e projects.Endpoint) bool { return e.ID >= l.Place })
+	if l.After != "" {
+		all = slices.DeleteFunc(all, func(e projects.Endpoint) bool { return e.ID >= l.After })
 	}
 	last := ""
 	if len(all) > l.Limit {
@@ -88,7 +88,7 @@ func (a *API) Change(ctx context.Context, c merchant.Caller, id string, req Requ
 	return a.change(ctx, &c, id, a.cfg.IDs.Next(), req.EditEndpoint)
 }
 
-// Remove removes an endpoint for ever. Needs webhooks:write.
+// Remove removes an endpoint permanently. Needs webhooks:write.
 func (a *API) Remove(ctx context.Context, c merchant.Caller, id string) error {
 	_, _, err := a.execute(ctx, &c, id, a.cfg.IDs.Next(), projects.RemoveEndpoint{EndpointID: id})
 	return err
@@ -106,18 +106,16 @@ func (a *API) Disable(ctx context.Context, c merchant.Caller, id string) (wire.E
 	return a.change(ctx, &c, id, event, projects.DisableEndpoint{At: domain.IDTime(event), EndpointID: id, Reason: projects.DisabledByRequest})
 }
 
-// Rotation is a request for a new secret. The previous one signs too for the time of
-// Overlap, 0 to projects.MaxSecretOverlap. With From, the generation that the sender
-// saw, it counts once, and answers without a secret where it came too late; 0: it rotates
-// whatever there is.
+// Rotation is a request for a new secret. The previous one signs too for the time of Overlap, 0 to
+// projects.MaxSecretOverlap. With From, the generation that the sender saw, it counts once, and
+// answers without a secret if it came too late; 0: it rotates any generation.
 type Rotation struct {
 	Overlap time.Duration
 	From    int
 }
 
-// RotateSecret gives an endpoint a new secret, which is in this answer and in no other:
-// nothing tells whether the same request has made it or another one from the same
-// generation. Needs webhooks:write.
+// RotateSecret gives an endpoint a new secret, which is only in this answer: a repeat cannot be
+// told from another request for the same generation. Needs webhooks:write.
 func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, r Rotation) (v wire.Endpoint, err error) {
 	e, err := a.find(&c, projects.WebhooksWrite, id)
 	if err != nil {
@@ -158,7 +156,7 @@ func (a *API) check(c *merchant.Caller, req Request, isNew bool) error {
 			more = append(more, &domain.FieldError{Field: "url", Code: domain.TargetNotAllowed, Why: why.Error()})
 		}
 	}
-	if faults := edge.Alongside(req.faults, more); len(faults) > 0 {
+	if faults := edge.Merge(req.faults, more); len(faults) > 0 {
 		return edge.InOrder(faults)
 	}
 	return nil

@@ -22,8 +22,8 @@ type API struct {
 // of m, with its defaults filled in, and has Webhooks.
 func New(c merchant.Config, m *merchant.API) *API { return &API{cfg: c, m: m} }
 
-// Every operation begins with find, findEnabled, execute or, where its input is
-// checked before the endpoint is looked for, with Admit.
+// Every operation begins with find, findEnabled, execute or, where its input is checked before the
+// endpoint is looked up, with Admit.
 
 // find admits a caller and finds one of its endpoints. Ids are compared as
 // text; another project's endpoint does not exist here.

@@ -5,7 +5,7 @@ import (
 	"payledger/domain/projects"
 )
 
-// AlertKind is what a merchant should look at.
+// AlertKind is what needs a merchant's attention.
 type AlertKind string
 
 // Alert is one alert; of its members only those its kind names are there.

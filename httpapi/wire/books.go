@@ -4,13 +4,13 @@ import "payledger/domain"
 
 // Books is the books at one moment of the log.
 type Books struct {
-	Position uint64          `json:"position"` // of the last event they stand for
+	Position uint64          `json:"position"` // of the last event they reflect
 	Time     *domain.Instant `json:"time"`     // of that event; null before the first
 	Balances []CurrencyBooks `json:"balances"`
 }
 
-// CurrencyBooks are the accounts of one currency. Their total is zero: every
-// event books what it moves twice.
+// CurrencyBooks are the accounts of one currency. Their total is zero: every event books its amount
+// twice.
 type CurrencyBooks struct {
 	Currency domain.Currency  `json:"currency"`
 	Accounts []AccountBalance `json:"accounts"`

@@ -24,7 +24,7 @@ type Endpoint struct {
 // Enabled reports whether notifications are sent.
 func (e Endpoint) Enabled() bool { return e.Status == "enabled" }
 
-// Recovery is how many notifications a request has put in line.
+// Recovery is how many notifications a request has enqueued.
 type Recovery struct {
 	Enqueued int `json:"enqueued"`
 }

@@ -8,8 +8,7 @@ type Page[T any] struct {
 	NextCursor *string `json:"next_cursor"` // null on the last page
 }
 
-// EventLine is a record as it is listed: the stored bytes, unchanged, and
-// where they stand.
+// EventLine is a record as it is listed: the stored bytes, unchanged, and their position.
 type EventLine struct {
 	Position uint64         `json:"position"`
 	Event    jsontext.Value `json:"event"`

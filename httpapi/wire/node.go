@@ -22,7 +22,7 @@ type Node struct {
 	Version  string `json:"version"`  // of its program; empty: not known
 	Groups   uint64 `json:"groups"`   // the last group of LOG that it has
 	Position uint64 `json:"position"` // of the last event that it has
-	Lag      uint64 `json:"lag"`      // groups that it knows of and does not have
+	Lag      uint64 `json:"lag"`      // groups that it knows of and does not have yet
 	Replica  string `json:"replica"`  // of LOG, as JetStream sees it
 
 	// WitnessKey is the key with which its cosignatures are checked; empty: not known,

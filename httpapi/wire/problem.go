@@ -31,8 +31,8 @@ type Problem struct {
 	EventID       string               `json:"event_id,omitempty"`       // delivery_superseded
 	Limit         int                  `json:"limit,omitzero"`           // webhook_endpoint_limit
 
-	Header http.Header `json:"-"` // of the answer, beside what every answer has
-	Alarm  bool        `json:"-"` // recorded as an error whatever the status of the answer is
+	Header http.Header `json:"-"` // of the answer, besides those of every answer
+	Alarm  bool        `json:"-"` // logged as an error regardless of the answer's status
 }
 
 // FieldProblem is what is wrong with one field of a body.

@@ -45,7 +45,7 @@ func LimitsOf(s domain.Settings, server domain.Limits) []Limit {
 // Key is an API key; its secret is in the answer that issues it and in no other.
 type Key struct {
 	KeyID   string           `json:"key_id"`
-	Name    string           `json:"name,omitempty"` // what its merchant knows it by
+	Name    string           `json:"name,omitempty"` // chosen by the merchant
 	Scopes  []projects.Scope `json:"scopes"`
 	Revoked bool             `json:"revoked"`
 	APIKey  string           `json:"api_key,omitempty"` // only when the key was just issued
@@ -55,7 +55,7 @@ type Key struct {
 type AccountKey struct {
 	Key
 
-	CreatedAt  *domain.Instant `json:"created_at"`   // null when its id does not tell
+	CreatedAt  *domain.Instant `json:"created_at"`   // null when its id has no time
 	LastUsedAt *domain.Instant `json:"last_used_at"` // null when not known to have been used
 	Current    bool            `json:"current"`      // the session's own
 }

@@ -11,7 +11,7 @@ type Status struct {
 	BaseURL   string         `json:"base_url"`
 
 	Ready   bool     `json:"ready"`   // it records payments
-	Trouble []string `json:"trouble"` // why it does not, or what waits meanwhile
+	Trouble []string `json:"trouble"` // why it does not, or what is delayed
 
 	Position     uint64 `json:"position"` // of the last event
 	RoutingRules int    `json:"routing_rules"`
@@ -24,7 +24,7 @@ type Status struct {
 	DiskFreeBytes    uint64 `json:"disk_free_bytes"`
 	DiskFreeMinBytes uint64 `json:"disk_free_min_bytes"` // below it nothing is recorded
 
-	Limits []Limit `json:"limits"` // of projects that have none of their own
+	Limits []Limit `json:"limits"` // of projects without limits
 }
 
 // OperatorsPayment is a payment as the operator sees it.

@@ -4,10 +4,10 @@ import "payledger/domain"
 
 // The states of money that the operator has to clear.
 const (
-	SuspenseOpen         = "open"                 // late funds that nobody has returned
+	SuspenseOpen         = "open"                 // late funds that were not returned
 	SuspenseReturnFailed = "return_failed"        // as open, and a return of them has failed
 	SuspenseByHand       = "refunded_at_provider" // money that the provider returned by another hand
-	SuspenseRest         = "rest"                 // what is left of late funds of which the provider returned a part by another hand
+	SuspenseRest         = "rest"                 // the rest of late funds of which the provider returned a part outside of this ledger
 )
 
 // Settle is the request to book money out of suspense.

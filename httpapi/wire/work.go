@@ -11,8 +11,8 @@ type OpenWork struct {
 	Looks
 }
 
-// Looks is how a payment is followed at its provider. It is known while a server
-// runs, and counts from when the payment came into its memory.
+// Looks is how a payment is followed at its provider. It is in the memory of a running server, and
+// counts from when the payment was loaded.
 type Looks struct {
 	Tries     int             `json:"tries"`
 	LastError string          `json:"last_error,omitzero"` // of the last try, or why there is none
@@ -24,7 +24,7 @@ type ConnectorStatus struct {
 	Route string `json:"route"`
 	RouteAttempts
 	Open   map[domain.WorkKind]int `json:"open"`            // things at the provider, counted once a minute
-	Lost   int                     `json:"lost,omitzero"`   // payments open there that nobody follows: the connector is gone
+	Lost   int                     `json:"lost,omitzero"`   // open payments there that are not polled: the connector is gone
 	Paused bool                    `json:"paused,omitzero"` // by the operator
 }
 

@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// value is a JSON value and where in the file it stands.
+// value is a JSON value and its location in the file.
 type value struct {
 	raw     jsontext.Value
 	at      int // offset of its first byte
@@ -75,7 +75,7 @@ func (v value) open() (all []member) {
 	return all
 }
 
-// find answers a member of an object, or the object where it has none of the
+// find returns a member of an object, or the object where it has none of the
 // name, with the pointer of the member.
 func (v value) find(name string) value {
 	for _, m := range v.open() {
@@ -89,12 +89,11 @@ func (v value) find(name string) value {
 
 // problem is about the value at an offset of the file.
 func (r *reading) problem(at int, pointer jsontext.Pointer, detail string) Problem {
-	line, before := strictjson.Place(r.content, at)
+	line, before := strictjson.Location(r.content, at)
 	return Problem{Line: line, Column: len(before) + 1, Pointer: string(pointer), Detail: detail}
 }
 
-// read reads the content. Nothing behind a fault of syntax can be understood, so
-// there is one problem at most then.
+// read reads the content. Nothing after a syntax error can be parsed, so there is at most one.
 func (r *reading) read() {
 	_, err := strictjson.Members(r.content)
 	fault, faulty := errors.AsType[*strictjson.Fault](err)

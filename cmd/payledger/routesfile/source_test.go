@@ -151,7 +151,7 @@ func TestWhatIsWrong(t *testing.T) {
 		"nothing":          {"", []string{"1:1: the file is empty"}},
 		"no JSON":          {"[\n {\"route\": a}]", []string{"2:12: /0/route: not JSON: "}},
 		"cut short":        {`{"rules":[`, []string{"not JSON: "}},
-		"more behind it":   {"[]\n []", []string{"2:2: there is more behind the end"}},
+		"more after it":    {"[]\n []", []string{"2:2: there is more after the end"}},
 		"a byte order":     {"\ufeff[]", []string{"1:1: not JSON: "}},
 		"a member twice":   {"{\"rules\":[],\n\"rules\":[]}", []string{"2:1: /rules: this member is given twice"}},
 		"twice below":      {rule(`{"a":{"type":"bank","key_env":"K","key_env":"K"}}`), []string{"/connectors/a/key_env: this member is given twice"}},

@@ -70,10 +70,9 @@ func commitMetrics(m prometheus.Registerer) func(commits int, took time.Duration
 	}
 }
 
-// paymentMetrics count what becomes of payments and refunds. The function is for
-// the goroutine that folds the log; it looks a counter up in a map of its own,
-// since WithLabelValues costs several times as much. A payment that is created,
-// routed and paid in groups of its own costs 0.2 µs in all (BenchmarkCounting).
+// paymentMetrics count the outcomes of payments and refunds. The function is for the goroutine that
+// folds the log; it looks a counter up in its own map, since WithLabelValues costs several times as
+// much. A payment that is created, routed and paid costs 0.2 µs in all (BenchmarkCounting).
 //
 // seed lets the counters of a route begin with 0, so that its first payment is seen
 // as growth.
@@ -126,12 +125,12 @@ func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, befor
 	}, seed
 }
 
-// watchMoney keeps the metrics of what waits for the operator. Each is read at a
-// scrape, with a look at one row.
+// watchMoney registers the metrics of money that waits for the operator. Each reads one row at a
+// scrape.
 func watchMoney(m prometheus.Registerer, views *projections.Engine) {
 	m.MustRegister(
 		suspenseCollector{views, prometheus.NewDesc("payledger_suspense_amount",
-			"Money on the suspense accounts, in units of the currency; it is somebody's, and the operator has to clear it.", []string{"currency"}, nil)},
+			"Money on the suspense accounts, in units of the currency; it is owed to someone, and the operator has to clear it.", []string{"currency"}, nil)},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payledger_payment_oldest_unrouted_age_seconds", Help: "Age of the oldest payment that waits for its route; 0 when none does.",
 		}, func() float64 {
@@ -185,7 +184,7 @@ func (c suspenseCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// watchDisk keeps the metrics of the room on the disk of the data directory.
+// watchDisk registers the metrics of the free space on the disk of the data directory.
 func watchDisk(m prometheus.Registerer, d datadir.Dir, floor uint64) {
 	m.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{

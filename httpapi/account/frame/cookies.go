@@ -9,8 +9,8 @@ import (
 	"github.com/gorilla/securecookie"
 )
 
-// label keeps the keys derived from a master key apart from others. It is the version of
-// what cookies hold, too.
+// label separates the keys derived here from others of the master key. It is also the version of
+// the cookies' content.
 const label = "payledger account 1"
 
 // Keys authenticate what browsers keep for the account: cookies, which are encrypted
@@ -18,18 +18,18 @@ const label = "payledger account 1"
 // them made. Keys are immutable and safe for concurrent use.
 type Keys struct {
 	cookies      *securecookie.SecureCookie
-	form, random []byte // HMAC keys: of the tokens of forms, and of what is made of a token
+	form, random []byte // HMAC keys: of the tokens of forms, and of values derived from a token
 }
 
-// NewKeys derives the keys from the newest master key. There are none of older ones: with
-// a master key that got into wrong hands anybody could make cookies.
+// NewKeys derives the keys from the newest master key. None are derived from older ones: with a
+// leaked master key anyone could forge cookies.
 func NewKeys(master [32]byte) (*Keys, error) {
 	b, err := hkdf.Key(sha256.New, master[:], nil, label, 4*sha256.Size)
 	if err != nil {
 		return nil, fmt.Errorf("the account: %w", err)
 	}
 	return &Keys{
-		// No age of its own: a session lasts as long as its project's limits say.
+		// Without a maximum age: the project's limits say how long a session lasts.
 		cookies: securecookie.New(b[:32], b[32:64]).MaxAge(0).SetSerializer(securecookie.NopEncoder{}),
 		form:    b[64:96], random: b[96:],
 	}, nil
@@ -53,7 +53,7 @@ func (h *handler) cookieName(name string) string {
 	return name
 }
 
-// readCookie answers the content of a cookie that was made here or by another server
+// readCookie returns the content of a cookie that was made here or by another server
 // with the same master key; sent is true for any cookie of that name.
 func (v *Visit) readCookie(name string) (content []byte, sent bool) {
 	name = v.cookieName(name)

@@ -16,7 +16,7 @@ import (
 type Failure struct {
 	Status int
 	Why    string
-	Path   string // below the account: where to go on, "" for its start
+	Path   string // below the account: the next page, "" for its start
 }
 
 func (f *Failure) Error() string { return f.Why }
@@ -60,7 +60,7 @@ func (v *Visit) fail(err error) error {
 	return v.Render(page.Status, "failure.html", page)
 }
 
-// retryAfter hands on when a refused request may come again.
+// retryAfter passes on when a refused request may be repeated.
 func (v *Visit) retryAfter(p wire.Problem) {
 	if after := p.Header.Get("Retry-After"); after != "" {
 		v.X.Header().Set("Retry-After", after)

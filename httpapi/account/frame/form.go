@@ -67,8 +67,8 @@ func (v *Visit) IdempotencyKey() *domain.Digest {
 	return &key
 }
 
-// Random are bits for what the form makes for a purpose: random to everybody who does
-// not have the master key, and the same whenever and wherever the form is sent.
+// Random returns bits for what the form creates for a purpose: unpredictable without the master
+// key, and the same each time the form is sent, on each node.
 func (v *Visit) Random(purpose string) [sha256.Size]byte {
 	m := hmac.New(sha256.New, v.Keys.random)
 	m.Write([]byte(purpose + " " + v.token))

@@ -1,6 +1,6 @@
-// Package frame is what all pages of the account share: a request for a page with
-// its language and session, forms that count once, secrets that are shown once,
-// pages of failure, lists and files, and the pages with which somebody signs in.
+// Package frame is what all pages of the account share: a request for a page with its language and
+// session, forms that count once, secrets that are shown once, pages of failure, lists and files,
+// and the pages to sign in.
 //
 // It finds the page in a table of routes. Before a route is called, the key of the
 // session was found live, and of a form the origin and the token were checked.
@@ -33,18 +33,18 @@ const Path = "/account"
 // Route is one row of the table of pages.
 type Route struct {
 	Method string // GET, which HEAD goes with, or POST
-	Path   string // below Path, "" for Path itself; {name} stands for one segment
+	Path   string // below Path, "" for Path itself; {name} matches one segment
 	Serve  func(*Visit) error
 
-	open bool // for everybody, signed in or not
+	open bool // also without being signed in
 }
 
-// Tab is an entry of the navigation beside every page: a path of the table and
-// the id of its word. One whose path no row of the table has is left out.
+// Tab is an entry of the navigation of every page: a path of the table and the id of its text. One
+// whose path is not in the table is left out.
 type Tab struct{ Path, Word string }
 
-// Pages are the pages that the frame shows beside its own. In the table, a path of
-// fixed text comes before one with a variable in the same place.
+// Pages are the pages of the account besides the frame's own. In the table, a path with a fixed
+// segment comes before one with a variable at the same position.
 type Pages struct {
 	Files  fs.FS // templates/*.html and locales/*.toml of all pages
 	Routes []Route
@@ -58,7 +58,7 @@ type Config struct {
 	Keys      *Keys
 	Webhooks  *webhooks.API    // nil: there are no pages about webhooks
 	Visits    int              // requests for pages a minute and address; 0: no limit
-	Nodes     func() int       // how many servers share the visits; nil: this one is alone
+	Nodes     func() int       // how many servers share the requests; nil: one
 	Now       func() time.Time // the clock
 	PublicURL string           // where the world reaches this program, without a trailing slash
 	Sandbox   bool             // payments can be settled by hand
@@ -82,8 +82,8 @@ type handler struct {
 // serves. It expects the request's path unchanged, and is safe for concurrent
 // use.
 //
-// Pages are limited by address as the payment page and by project as reads of
-// the API, each with tokens of their own. Files that pages load are not counted.
+// Pages are limited by address as the payment page and by project as reads of the API, each with
+// separate tokens. Files that pages load are not counted.
 func New(c Config, p Pages) (func(*edge.Exchange) error, error) {
 	h, err := newHandler(c, p)
 	if err != nil {

@@ -28,9 +28,8 @@ func (v *Visit) Filters(names ...string) url.Values {
 	return q
 }
 
-// List reads one page of a list of the API for the page at here. shown are
-// the filters as they stand in the page's address, asked those that the API is
-// asked with.
+// List reads one page of a list of the API for the page at here. shown are the filters in the
+// page's address, asked those of the API request.
 func List[T any](
 	v *Visit, here string, read func(context.Context, merchant.Caller, url.Values) (wire.Page[T], error), shown, asked url.Values,
 ) ([]T, Pager, error) {
@@ -71,8 +70,7 @@ func (d *PageData) BadFilter(err error) error {
 	return nil
 }
 
-// Streaming is the context of an answer that may go on until the session ends by its
-// limit.
+// Streaming is the context of an answer that may last until the session's limit.
 func (v *Visit) Streaming() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(v.Request.Context(), v.until.Sub(v.Now()))
 }
@@ -120,8 +118,8 @@ func (v *Visit) Back(otherwise string) string {
 	return otherwise
 }
 
-// Tell does what a form is for, and leads back to a page that says how it
-// went: the text with the id word, or that of the refusal.
+// Tell calls do for a form, and redirects to a page with a notice: the text with the id word, or
+// that of the refusal.
 func (v *Visit) Tell(path string, do func() error, word string) error {
 	err := do()
 	if p := v.Refusal(err); p != nil {
@@ -134,16 +132,15 @@ func (v *Visit) Tell(path string, do func() error, word string) error {
 	return v.Done(path, word)
 }
 
-// The API's lists only go on, so a page's address holds the cursors of the
-// pages before it, the oldest of which are forgotten: from there Newer leads
-// to the first page.
+// The API's lists have only next pages, so a page's address has the cursors of the previous pages.
+// The oldest of them are dropped: from there Newer leads to the first page.
 const (
-	cursorParameter = "cursor"
-	trailParameter  = "trail"
-	maxTrail        = 12
+	cursorParameter   = "cursor"
+	previousParameter = "trail"
+	maxPrevious       = 12
 )
 
-// Pager is the links to the pages beside a page of a list, "" for none.
+// Pager is the links to the previous and next page of a list, "" for none.
 type Pager struct {
 	Newest, Newer, Older string
 }
@@ -153,7 +150,7 @@ type Pager struct {
 func (v *Visit) pager(path string, filters url.Values, next *string) Pager {
 	var p Pager
 	root := v.to(path)
-	address := func(cursor string, trail []string) string {
+	address := func(cursor string, previous []string) string {
 		q := maps.Clone(filters)
 		if q == nil {
 			q = url.Values{}
@@ -161,8 +158,8 @@ func (v *Visit) pager(path string, filters url.Values, next *string) Pager {
 		if cursor != "" {
 			q.Set(cursorParameter, cursor)
 		}
-		if len(trail) > 0 {
-			q.Set(trailParameter, strings.Join(trail, "."))
+		if len(previous) > 0 {
+			q.Set(previousParameter, strings.Join(previous, "."))
 		}
 		if len(q) == 0 {
 			return root
@@ -170,22 +167,22 @@ func (v *Visit) pager(path string, filters url.Values, next *string) Pager {
 		return root + "?" + q.Encode()
 	}
 	here := v.Query(cursorParameter)
-	var trail []string
-	if t := v.Query(trailParameter); t != "" {
-		trail = strings.Split(t, ".")
+	var previous []string
+	if t := v.Query(previousParameter); t != "" {
+		previous = strings.Split(t, ".")
 	}
 	if next != nil {
-		on := trail
+		on := previous
 		if here != "" {
 			on = append(on, here)
 		}
-		p.Older = address(*next, on[max(0, len(on)-maxTrail):])
+		p.Older = address(*next, on[max(0, len(on)-maxPrevious):])
 	}
 	if here != "" {
 		p.Newest = address("", nil)
 		p.Newer = p.Newest
-		if n := len(trail); n > 0 {
-			p.Newer = address(trail[n-1], trail[:n-1])
+		if n := len(previous); n > 0 {
+			p.Newer = address(previous[n-1], previous[:n-1])
 		}
 	}
 	return p

@@ -2,12 +2,12 @@ package frame
 
 import "net/http"
 
-// Secret is shown by the answer to the form that made it, and is kept nowhere.
+// Secret is shown once, in the answer to the form that created it, and is not stored.
 type Secret struct {
 	Kind   string // of the texts: secret.<kind>.title and so on
 	Name   string // what the secret belongs to
 	Secret string // "": the form was sent before, and the secret is not shown any more
-	Path   string // where to go on
+	Path   string // of the next page
 }
 
 // secretPage is what secret.html is filled with.

@@ -30,7 +30,7 @@ func (w Who) MayAll(scopes []projects.Scope) bool {
 	return !slices.ContainsFunc(scopes, func(s projects.Scope) bool { return !w.May(s) })
 }
 
-// session is what the cookie of somebody who has signed in holds.
+// session is the content of the cookie of a signed-in user.
 type session struct {
 	merchant.Session
 	seen domain.Instant // when it was in use, give or take touchEvery
@@ -39,8 +39,7 @@ type session struct {
 // sessionText is how the cookie holds a session: project, key, since, seen, sign-outs.
 const sessionText = "%s %s %d %d %d"
 
-// loadSession finds the session of a request and whom it acts for. One that
-// is over is none.
+// loadSession finds the session of a request and whom it acts for. An expired one is ignored.
 func (v *Visit) loadSession() error {
 	content, sent := v.readCookie(sessionCookie)
 	v.ended = sent
@@ -87,8 +86,8 @@ func (v *Visit) over(err error) bool {
 	return p.Code == domain.Unauthorized || p.Code == domain.ProjectDisabledCode
 }
 
-// SaveSession has the browser know that the session is in use, so that it begins to be
-// idle anew. It comes before the answer.
+// SaveSession renews the cookie, so that the idle time of the session begins again. It is called
+// before the answer is written.
 func (v *Visit) SaveSession() error {
 	now := domain.InstantOf(v.Now())
 	if !v.signedIn() || now < v.session.seen.Add(touchEvery) {
@@ -109,7 +108,7 @@ func (v *Visit) EndSession() {
 	v.session, v.Caller, v.ended = session{}, merchant.Caller{}, true
 }
 
-// startSession makes the session of somebody who has signed in.
+// startSession creates the session of a user who has signed in.
 func (v *Visit) startSession(c merchant.Caller) error {
 	now := domain.InstantOf(v.Now())
 	since := max(now, v.signedOut()+1)
@@ -119,7 +118,7 @@ func (v *Visit) startSession(c merchant.Caller) error {
 	return v.writeSession()
 }
 
-// PutNotice keeps something to be said on the page that Leave leads to.
+// PutNotice sets the notice of the page that Leave redirects to.
 func (v *Visit) PutNotice(tone, text string) {
 	// One that is too long for a cookie is left out: what was done is done.
 	_ = v.setCookie(noticeCookie, []byte(tone+"\n"+text), noticeAge)
@@ -136,8 +135,7 @@ func (v *Visit) popNotice() *Notice {
 	return nil
 }
 
-// toSignIn leads somebody who is not signed in to where that can be done, and
-// from there back.
+// toSignIn redirects a visitor to the page to sign in, and from there back.
 func (v *Visit) toSignIn() error {
 	q := url.Values{}
 	if v.Request.Method == http.MethodGet || v.Request.Method == http.MethodHead {
@@ -161,8 +159,8 @@ func (v *Visit) toSignIn() error {
 	return nil
 }
 
-// ours reports whether a path, with or without a query, is that of a page of
-// the account that somebody can be led to.
+// ours reports whether a path, with or without a query, is that of a page of the account, so that
+// it can be redirected to.
 func (v *Visit) ours(path string) bool {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || strings.ContainsAny(path, "\\\r\n") {

@@ -48,7 +48,7 @@ func (v *Visit) showSignIn() error {
 // form that is answered to a wrong one.
 func (v *Visit) signIn() error {
 	project, key := strings.TrimSpace(v.Value("project")), strings.TrimSpace(v.Value("key"))
-	if p, k, ok := strings.Cut(project, ":"); ok && key == "" { // both as they stand in the header of the API
+	if p, k, ok := strings.Cut(project, ":"); ok && key == "" { // both as in the header of the API
 		project, key = p, k
 	}
 	caller, err := v.API.SignIn(v.Ctx(), conns.Peer(v.Request), project, key)
@@ -94,8 +94,8 @@ func (v *Visit) showSession() error {
 	})
 }
 
-// signOut ends the session in this browser. A copy of its cookie that somebody has
-// made is good until it was idle for too long; signOutEverywhere ends it too.
+// signOut ends the session in this browser. A copy of its cookie stays valid until it was idle for
+// too long; signOutEverywhere ends it too.
 func (v *Visit) signOut() error {
 	if err := v.setCookie(outCookie, strconv.AppendInt(nil, int64(v.session.Since), 10), domain.MaxSessionSeconds); err != nil {
 		return err

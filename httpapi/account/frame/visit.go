@@ -171,14 +171,14 @@ func (v *Visit) Leave(path string) error {
 	if err := v.SaveSession(); err != nil {
 		return err
 	}
-	// Relative, so that it holds behind a proxy with a path of its own.
+	// Relative, so that it works behind a proxy that adds a path.
 	v.X.Header().Set("Location", v.to(path))
 	v.X.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-// Done ends a form that did what it was for: the browser is sent to another
-// page, which shows the text with the id word.
+// Done ends a successful form: the browser is redirected to a page that shows the text with the id
+// word.
 func (v *Visit) Done(path, word string) error {
 	v.PutNotice("good", v.Locale.T(word))
 	return v.Leave(path)

@@ -51,7 +51,7 @@ func misnomers(terms fs.FS, folders []fs.FS) (faults, error) {
 		}
 		for _, other := range glossary.Terms[:i] {
 			if other.En == term.En || other.Ru == term.Ru {
-				f.add("%s, %s: the term stands twice", term.En, term.Ru)
+				f.add("%s, %s: the term is there twice", term.En, term.Ru)
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func (f *faults) avoid(texts map[string]word, term string, others []string) {
 	}
 }
 
-// hasWord reports whether a word of the text begins so, whatever the case.
+// hasWord reports whether a word of the text begins so, in any case.
 func hasWord(text, beginning string) bool {
 	text = " " + strings.ToLower(text)
 	for at := 0; ; {

@@ -15,7 +15,7 @@ func TestGlossaryFindsOtherWords(t *testing.T) {
 		"another word":             {terms, "In the Ledger.", "В журнале", `says "ledger" for "log"`},
 		"another word, in Russian": {terms, "In the log", "Запись в Логе", `says "лог" for "журнал"`},
 		"no translation":           {"[[term]]\nen = \"log\"\n", "x", "x", "has no translation"},
-		"twice":                    {terms + terms, "x", "x", "stands twice"},
+		"twice":                    {terms + terms, "x", "x", "is there twice"},
 	} {
 		folder := fstest.MapFS{
 			"locales/x.en.toml": {Data: []byte("[a]\nb = \"" + c.en + "\"\n")},

@@ -82,8 +82,7 @@ func (l *Looks) Page(b *Tab, name string, address func(lang string) string) {
 	}
 }
 
-// Here checks the page that is open, which has no address of its own, in both
-// widths and colour schemes.
+// Here checks the page that is open, which has no address, in both widths and colour schemes.
 func (l *Looks) Here(b *Tab, name string) {
 	b.T.Helper()
 	for _, dark := range []bool{false, true} {
@@ -117,9 +116,9 @@ func (k look) String() string {
 	return fmt.Sprintf("%s %d", k.lang, k.width)
 }
 
-// judge reports every rule of axe-core that the page violates as it is now. Style
-// sheets and media are not loaded once more for it, which takes as long as the rest:
-// only rules on audio, which no page has, and an experimental one look at them.
+// judge reports every rule of axe-core that the page violates as it is now. Style sheets and media
+// are not loaded once more for it, which takes as long as the rest: only rules on audio, which no
+// page has, and an experimental one need them.
 func (l *Looks) judge(b *Tab, page string) {
 	b.T.Helper()
 	if !Eval[bool](b, `"axe" in window`) {

@@ -42,9 +42,9 @@ type Tab struct {
 	asked []string // the address of every request the window sent
 }
 
-// OpenTab opens a window of the browser, 1280 pixels wide, with cookies of its
-// own. Start the server it is for first: cleanups run backward, and a server
-// waits for the streams that a window holds open.
+// OpenTab opens a window of the browser, 1280 pixels wide, with separate cookies. Start the server
+// it is for first: cleanups run backward, and a server waits for the streams that a window holds
+// open.
 func OpenTab(t *testing.T, browser context.Context) *Tab { //nolint:revive // t comes first in tests
 	t.Helper()
 	b := &Tab{T: t}
@@ -129,7 +129,7 @@ func OwnAddress() string {
 	return ""
 }
 
-// Run takes one step and answers what came of it.
+// Run takes one step and returns its error.
 func Run[T any](b *Tab, step chromedp.Action[T]) (T, error) {
 	ctx, cancel := context.WithTimeout(b.ctx, Patience)
 	defer cancel()
@@ -226,8 +226,7 @@ func (b *Tab) Dark(yes bool) {
 	})
 }
 
-// Picture keeps a screenshot of the whole page when PAYLEDGER_SCREENSHOTS
-// names a folder.
+// Picture saves a screenshot of the whole page when PAYLEDGER_SCREENSHOTS names a folder.
 func (b *Tab) Picture(name string) {
 	b.T.Helper()
 	if !pictured() {
@@ -242,5 +241,5 @@ func (b *Tab) Picture(name string) {
 	}
 }
 
-// pictured reports whether screenshots are kept.
+// pictured reports whether screenshots are saved.
 func pictured() bool { return os.Getenv("PAYLEDGER_SCREENSHOTS") != "" }

@@ -1,5 +1,5 @@
-// Package uitest is what tests of pages share: the check of their words, and a
-// real browser. It is imported by tests alone.
+// Package uitest is what tests of pages share: the check of their words, and a real browser. It is
+// imported only by tests.
 package uitest
 
 import (
@@ -30,12 +30,11 @@ type word map[string]string
 
 var argument = regexp.MustCompile(`\{\{\s*\.(\w+)\s*\}\}`)
 
-// Words checks the words of locales/ in the folder of the tested package:
-// every id stands in every language, with text, the same arguments, and the
-// plural forms that language has; and each is used, which is when the folder's
-// Go files, templates or scripts name it in quotes, or name the beginning of
-// it, up to and with a dot, where the rest is made by the program. used are
-// further ids that are used, for packages whose words others use.
+// Words checks the words of locales/ in the folder of the tested package: every id is in every
+// language, with text, the same arguments, and the plural forms of that language; and each is used:
+// the folder's Go files, templates or scripts have it in quotes, or its beginning, up to and with a
+// dot, where the program computes the rest. used are further ids that are used, for packages whose
+// words others use.
 func Words(t *testing.T, folder fs.FS, used ...string) {
 	t.Helper()
 	faults, err := faultsIn(folder, used)
@@ -75,7 +74,7 @@ func faultsIn(folder fs.FS, used []string) (faults, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(english)) {
 		if !named(sources, id) && !slices.Contains(used, id) {
-			f.add("%s is used nowhere", id)
+			f.add("%s is not used", id)
 		}
 		for _, lang := range slices.Sorted(maps.Keys(languages)) {
 			w, ok := languages[lang][id]
@@ -117,7 +116,7 @@ func arguments(text string) []string {
 	return slices.Compact(all)
 }
 
-// read answers the words by language and id.
+// read returns the words by language and id.
 func (f *faults) read(folder fs.FS) (map[string]map[string]word, error) {
 	names, err := fs.Glob(folder, "locales/*.*.toml")
 	if err != nil {
@@ -146,7 +145,7 @@ func (f *faults) read(folder fs.FS) (map[string]map[string]word, error) {
 func (f *faults) walk(name, prefix string, tree map[string]any, all map[string]word) {
 	put := func(id string, w word) {
 		if all[id] != nil {
-			f.add("%s: %s stands twice", name, id)
+			f.add("%s: %s is there twice", name, id)
 		}
 		all[id] = w
 	}
@@ -162,7 +161,7 @@ func (f *faults) walk(name, prefix string, tree map[string]any, all map[string]w
 		switch v := value.(type) {
 		case string:
 			if slices.Contains([]string{"id", "description", "hash", "zero", "one", "two", "few", "many"}, key) {
-				f.add("%s: %s%s: go-i18n keeps %q for itself", name, prefix, key, key)
+				f.add("%s: %s%s: go-i18n reserves %q", name, prefix, key, key)
 			}
 			put(prefix+key, word{"other": v})
 		case map[string]any:

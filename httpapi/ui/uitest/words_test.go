@@ -23,8 +23,8 @@ func TestWordsFindsFaults(t *testing.T) {
 		"an argument":        {en, strings.Replace(ru, "{{.Name}}", "{{.Who}}", 1), html, "ru: a.title (other) has the arguments [Who], want [Name]"},
 		"a missing form":     {en, strings.Replace(ru, "few", "feww", 1), html, "ru: a.count has the forms"},
 		"an empty word":      {en, strings.Replace(ru, "Привет, {{.Name}}", " ", 1), html, "ru: a.title (other) is empty"},
-		"used nowhere":       {en, ru, `{{.T "a.title"}}`, "a.count is used nowhere"},
-		"a key of go-i18n's": {en + "[b]\nid = \"x\"\n", ru + "[b]\nid = \"x\"\n", html + `"b.id"`, "go-i18n keeps"},
+		"used nowhere":       {en, ru, `{{.T "a.title"}}`, "a.count is not used"},
+		"a key of go-i18n's": {en + "[b]\nid = \"x\"\n", ru + "[b]\nid = \"x\"\n", html + `"b.id"`, "go-i18n reserves"},
 		"one language":       {en, "", html, "there are words in 1 languages"},
 		"something else":     {en + "[b]\nn = 1\n", ru, html, "b.n is a int64"},
 	} {
