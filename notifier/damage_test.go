@@ -347,7 +347,7 @@ func TestOldEventIsComparedWithTheLog(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	c = bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{Dir: dir}))
 	healthtest.Run(t, notifiertest.MeasuredRelay(c, b, metrics).Run)
-	healthtest.Eventually(t, "the copy is made anew", func() bool { return healthtest.Measured(t, metrics, "payledger_relay_rebuilds_total") == 1 })
+	healthtest.Eventually(t, "the copy is rebuilt", func() bool { return healthtest.Measured(t, metrics, "payledger_relay_rebuilds_total") == 1 })
 	bustest.SameAsLog(t, c.JetStream(), b)
 }
 

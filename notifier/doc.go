@@ -1,5 +1,5 @@
-// Package notifier is what runs over NATS JetStream: it carries the event log
-// there and acts on payments by what comes from there. Its rooms:
+// Package notifier is what runs over NATS JetStream: it copies the event log there and acts on
+// payments by the messages from there. Its packages:
 //
 //   - bus: NATS itself, embedded or external, its subjects and messages.
 //   - relay: copies the log into the JetStream stream EVENTS, where a message's
@@ -16,14 +16,12 @@
 //   - delivery and webhook: send what was enqueued.
 //   - health: how these rooms say that they work, and try again.
 //
-// The Watchdog in this package notices work that waits without progress, and
-// repairs the embedded JetStream: it restarts it, and in the end makes its
-// directory anew. That loses nothing: all data in JetStream is derived from the
-// log, or is sent again until it is answered.
+// The Watchdog in this package notices work that waits without progress, and repairs the embedded
+// JetStream: it restarts it, and in the end recreates its directory. That loses nothing: all data
+// in JetStream is derived from the log, or is sent again until it is answered.
 //
-// While JetStream is away payments are created as ever, and what follows from
-// them happens when it is back. State changes only through commands, so that the
-// rules stand once, in package domain.
+// While JetStream is away payments are created as usual, and what follows from them happens when it
+// is back. State changes only through commands, so that the rules are only in package domain.
 //
 // asyncapi.yaml describes the subjects, headers and messages.
 package notifier

@@ -46,7 +46,7 @@ func TestJetStreamDiskFull(t *testing.T) {
 	eventually(t, "/readyz tells that nothing waits", func() bool {
 		return string(s.do(t, 200, "GET", "/readyz", "").Body) == "ok\n"
 	})
-	if !strings.Contains(s.stderr.String(), "make room on it") {
+	if !strings.Contains(s.stderr.String(), "free some space") {
 		t.Error("the log does not tell what to do")
 	}
 	s.stops(t)

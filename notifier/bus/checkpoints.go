@@ -22,8 +22,8 @@ const (
 	CheckpointsSubject = "payledger.v1.checkpoints"
 )
 
-// What CHECKPOINTS keeps: auditors who come late want some to compare with,
-// and each covers all that came before.
+// The limits of CHECKPOINTS: late auditors want some to compare with, and each covers all before
+// it.
 const (
 	maxCheckpoints    = 10_000
 	maxCheckpointsAge = 30 * 24 * time.Hour
@@ -66,8 +66,8 @@ func NewCheckpoints(c *Conn, logID domain.ID, log zerolog.Logger, metrics promet
 	return p
 }
 
-// Publish hands over a signed checkpoint. It neither waits nor fails; one that
-// was handed over before and is not out yet is left out.
+// Publish enqueues a signed checkpoint. It neither waits nor fails; an earlier one that was not
+// published yet is dropped.
 func (p *Checkpoints) Publish(signed []byte) {
 	p.mu.Lock()
 	p.newest = signed

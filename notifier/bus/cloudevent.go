@@ -30,8 +30,8 @@ const (
 	HeaderContentType    = "content-type"
 )
 
-// EventMessage is a record as it is published: a CloudEvent in binary mode whose data
-// are the stored bytes. It is accepted only behind the message of the position before.
+// EventMessage is a record as it is published: a CloudEvent in binary mode whose data are the
+// stored bytes. JetStream accepts it only after the message of the position before.
 func EventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
 	typ, err := EventType(r.Body)
 	if err != nil {
@@ -77,9 +77,8 @@ func eventOf(subject string, header nats.Header, body []byte, at eventstore.Posi
 	return e, ours && rest == e.Type && streamOK && idOK && err == nil
 }
 
-// EventType reads the wire name of a stored event, which stands near its
-// beginning. The relay passes on what is stored, whether or not this program
-// could decode it.
+// EventType reads the wire name of a stored event, which is near its beginning. The relay publishes
+// the stored bytes, whether or not this program could decode them.
 func EventType(body []byte) (string, error) {
 	if typ, ok := usualType(body); ok {
 		return typ, nil

@@ -24,9 +24,8 @@ import (
 	"payledger/eventstore"
 )
 
-// Conn is the ledger's connection to NATS, embedded or external. It
-// reconnects for ever; while it is cut off, publishing fails at once instead
-// of filling a buffer. Safe for concurrent use.
+// Conn is the ledger's connection to NATS, embedded or external. It reconnects forever; while it is
+// cut off, publishing fails at once instead of filling a buffer. Safe for concurrent use.
 type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
@@ -62,7 +61,7 @@ const (
 )
 
 // away is what is logged when the connection is lost.
-const away = "NATS is away; payments go on, what follows from them waits"
+const away = "NATS is away; payments continue, what follows from them waits"
 
 // Embedded is what a connection needs of the NATS server in this process, which
 // is package embedded's.
@@ -117,8 +116,7 @@ func Connect(e External, log zerolog.Logger) (*Conn, error) {
 	return connect(e.URL, &Conn{}, log, append(slices.Clone(e.Options), nats.ReconnectWait(reconnectExternal))...)
 }
 
-// checkServer refuses what no NATS server can be reached at, which nats.go
-// would go on trying for ever.
+// checkServer refuses an address that no NATS server can have, which nats.go would try forever.
 func checkServer(server string) error {
 	if !strings.Contains(server, "://") {
 		server = "nats://" + server
@@ -189,8 +187,8 @@ func redacted(err error) error {
 // NATS is the connection itself.
 func (c *Conn) NATS() *nats.Conn { return c.nc }
 
-// Embedded reports whether the server is the one in this process, whose
-// JetStream is the ledger's alone.
+// Embedded reports whether the server is the one in this process, whose JetStream only the ledger
+// uses.
 func (c *Conn) Embedded() bool { return c.server != nil }
 
 // Replicas is how many servers keep a JetStream stream that is made. That of a

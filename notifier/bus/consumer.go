@@ -6,9 +6,8 @@ import (
 	"payledger/eventstore"
 )
 
-// Consumer is a reader of EVENTS with a user, a durable consumer and a position of
-// its own. Name is that of the user and of the durable consumer; its inboxes begin
-// with _INBOX_ and the name.
+// Consumer is a reader of EVENTS with its own user, durable consumer and position. Name is that of
+// the user and of the durable consumer; its inboxes begin with _INBOX_ and the name.
 type Consumer struct {
 	Name     string
 	Project  string // whose payments it reads; "": those of all
@@ -19,10 +18,10 @@ type Consumer struct {
 	Position eventstore.Position // the client has acknowledged all its events up to here
 }
 
-// Consumers are the consumers of an embedded server beside the subscriber's. All
-// returns them as they are now; they hold names that are free in the server's
-// configuration and in JetStream. Progress is called with the position up to which
-// a consumer has acknowledged its events, and how many after it wait.
+// Consumers are the consumers of an embedded server besides the subscriber's. All returns them as
+// they are now; their names are free in the server's configuration and in JetStream. Progress is
+// called with the position up to which a consumer has acknowledged its events, and how many after
+// it wait.
 type Consumers struct {
 	All      func() []Consumer
 	Progress func(c Consumer, acknowledged eventstore.Position, waiting uint64)

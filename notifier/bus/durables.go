@@ -15,19 +15,17 @@ import (
 	"payledger/notifier/health"
 )
 
-// startKey is the metadata of a durable consumer that holds Consumer.Start. Those
-// of nobody else have it.
+// startKey is the metadata of a durable consumer that holds Consumer.Start. Other consumers do not
+// have it.
 const startKey = "payledger-start"
 
-// Durables are the durable consumers of EVENTS with which outsiders read it: one
-// for the subscriber's credentials, from the first event on, and one for each
-// Consumer. Outsiders may not make one themselves, since they would choose what it
-// reads and where it delivers. Nothing else depends on them.
+// Durables are the durable consumers of EVENTS with which outsiders read it: one for the
+// subscriber's credentials, from the first event on, and one for each Consumer. Outsiders may not
+// create one themselves, since they would choose what it reads and where it delivers.
 //
-// They are derived: one that is lost or damaged is made anew, the subscriber's
-// from the first event on, others behind their Consumer.Position. That position is
-// never ahead of what was acknowledged, so events may come again, and none is
-// skipped.
+// They are derived: one that is lost or damaged is recreated, the subscriber's from the first event
+// on, others after their Consumer.Position. That position is never ahead of what was acknowledged,
+// so events may come again, and none is skipped.
 type Durables struct {
 	conn  *Conn
 	log   zerolog.Logger
@@ -37,11 +35,11 @@ type Durables struct {
 	mu sync.Mutex // one Keep at a time
 }
 
-// NewDurables makes what keeps the consumers.
+// NewDurables returns the keeper of the consumers.
 func NewDurables(c *Conn, log zerolog.Logger, metrics prometheus.Registerer) *Durables {
 	d := &Durables{conn: c, log: log, state: &health.State{Log: log, Part: "subscriber's consumer"}}
 	if c.Embedded() {
-		d.made = health.Counter(metrics, "payledger_subscriber_resets_total", "Times that the consumer of a subscriber was made anew, because its state was lost or damaged: events may come again.")
+		d.made = health.Counter(metrics, "payledger_subscriber_resets_total", "Times that the consumer of a subscriber was recreated, because its state was lost or damaged: events may come again.")
 		health.UpGauge(metrics, "subscriber", "subscribers can read events with their consumers", d.state.Err)
 	}
 	return d
@@ -126,7 +124,7 @@ func (d *Durables) ensure(ctx context.Context, stream jetstream.Stream, c Consum
 		if err := remove(ctx, stream, c.Name); err != nil {
 			return err
 		}
-	// One that begins behind events that are still to be copied is not ahead.
+	// One that begins after events that are still to be copied is not ahead.
 	case max(had.Delivered.Stream, had.AckFloor.Stream) <= max(last, uint64(c.Position)):
 		if c.Start != "" {
 			d.conn.server.Consumers().Progress(c, eventstore.Position(had.AckFloor.Stream), had.NumPending+uint64(had.NumAckPending))
@@ -158,5 +156,5 @@ func (d *Durables) ensure(ctx context.Context, stream jetstream.Stream, c Consum
 func (d *Durables) reset(c Consumer, reason string) {
 	d.made.Inc()
 	d.log.Warn().Str("consumer", c.Name).Str("reason", reason).Uint64("first", uint64(c.Position)+1).
-		Msg("a consumer of " + EventsStream + " is made anew; those who read with it may get events again")
+		Msg("a consumer of " + EventsStream + " is recreated; its readers may get events again")
 }

@@ -16,10 +16,9 @@ import (
 // PublishAhead is how many events are published ahead of JetStream's answers.
 const PublishAhead = 256
 
-// answerEvery is how many events one answer of the embedded JetStream stands
-// for: each is accepted only behind the one before it, and nobody else may
-// write. Into EVENTS of an external server others may, so there each event is
-// answered for.
+// answerEvery is how many events one answer of the embedded JetStream acknowledges: each is
+// accepted only after the one before it, and there is no other writer. EVENTS of an external server
+// may have others, so there each event is acknowledged.
 const answerEvery = 32
 
 // Publisher writes events into EVENTS. One goroutine publishes and another one
@@ -33,8 +32,8 @@ type Publisher struct {
 	pending chan eventstore.Position
 }
 
-// NewPublisher opens a way into EVENTS for the events of a log: to the embedded server
-// over a connection of its own, as UserRelay.
+// NewPublisher returns a publisher into EVENTS for the events of a log: to the embedded server over
+// a separate connection, as UserRelay.
 func NewPublisher(c *Conn, log domain.ID) (p *Publisher, err error) {
 	p = &Publisher{log: log, nc: c.nc, every: 1, pending: make(chan eventstore.Position, PublishAhead)}
 	if c.Embedded() {

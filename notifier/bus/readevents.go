@@ -93,7 +93,7 @@ func findEvents(ctx context.Context, c *Conn) (s jetstream.Stream, info *jetstre
 	}
 }
 
-// readEvent answers the body of a message, nil if there is none that is the
+// readEvent returns the body of a message, nil if there is none that is the
 // event at its position.
 func readEvent(ctx context.Context, s jetstream.Stream, sequence uint64) ([]byte, error) {
 	for try := 1; ; try++ {

@@ -25,8 +25,8 @@ func SignalSubject(route, project string, payment domain.ID) string {
 	return subjectPrefix + route + "." + project + "." + payment.String()
 }
 
-// body is the JSON of a signal. The route is the subject's, so that nobody
-// can speak for a route other than the one the server let through.
+// body is the JSON of a signal. The route is the subject's, so that a sender can signal only for
+// the route of its permissions.
 type body struct {
 	Outcome   domain.Outcome  `json:"outcome"`
 	Reference string          `json:"reference"`

@@ -22,10 +22,9 @@ const logIDKey = "payledger-log"
 // LogOf is the log that a JetStream stream was made for; empty: payledger did not make it.
 func LogOf(c jetstream.StreamConfig) string { return c.Metadata[logIDKey] }
 
-// The room that signals may take on disk, waiting and parked. When that of
-// waiting ones is taken, or one payment has MaxPaymentSignals waiting through one
-// route, JetStream refuses new ones and connectors resend; of parked ones the oldest
-// give way.
+// The disk space for signals, waiting and parked. When that of waiting ones is full, or one payment
+// has MaxPaymentSignals waiting through one route, JetStream refuses new ones and connectors
+// resend; of parked ones the oldest are dropped.
 const (
 	MaxSignalBytes    = 1 << 30
 	MaxPaymentSignals = 64
@@ -89,7 +88,7 @@ type ForeignStreamError struct {
 
 func (e *ForeignStreamError) Error() string {
 	return fmt.Sprintf("the JetStream stream %s on this NATS server does not belong to this data directory: %s; "+
-		"use another NATS server or account, or, if nobody needs it, delete the JetStream stream and it is made anew",
+		"use another NATS server or account, or, if it is not needed, delete the JetStream stream and it is recreated",
 		e.Stream, e.Reason)
 }
 
@@ -142,9 +141,9 @@ func MakeStreams(ctx context.Context, c *Conn, log domain.ID) error {
 	return all.Wait()
 }
 
-// OpenSignals finds SIGNALS or makes it. It takes the signals of these routes, and goes
-// on to take those of every route that it took before: a payment may still be open
-// there. What waits in it stays, and the rest is as with OpenStream.
+// OpenSignals finds SIGNALS or makes it. It takes the signals of these routes, and still those of
+// every route that it took before: a payment may still be open there. What waits in it stays, and
+// the rest is as with OpenStream.
 func OpenSignals(ctx context.Context, c *Conn, log domain.ID, routes []string) (jetstream.Stream, error) {
 	s, err := c.JetStream().Stream(ctx, SignalsStream)
 	if err != nil {
@@ -158,8 +157,8 @@ func OpenSignals(ctx context.Context, c *Conn, log domain.ID, routes []string) (
 	}
 	before, strays := routesIn(got.Subjects)
 	if slices.Equal(got.Subjects, []string{SignalsSubjects}) {
-		// An earlier version had it take the signals of any route. Nobody can judge the
-		// messages on subjects that are no route's.
+		// An earlier version had it take the signals of any route. The messages on subjects that are no
+		// route's cannot be judged.
 		info, err := s.Info(ctx, jetstream.WithSubjectFilter(SignalsSubjects))
 		if err != nil {
 			return nil, fmt.Errorf("listing the subjects of the JetStream stream %s: %w", SignalsStream, err)
@@ -227,7 +226,7 @@ func OpenParked(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jets
 	return s, nil
 }
 
-// RemakeStream deletes the JetStream stream and makes it anew.
+// RemakeStream deletes the JetStream stream and creates it again.
 func RemakeStream(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	if err := c.JetStream().DeleteStream(ctx, want.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("deleting the JetStream stream %s: %w", want.Name, err)

@@ -33,8 +33,8 @@ const (
 	callsPrefix   = "payledger.v1.connectors."
 )
 
-// The inboxes of the credentials, and of our own connection. Nobody else can
-// subscribe to ours and the enforcer does not answer to it.
+// The inboxes of the credentials, and of our own connection. Only we can subscribe to ours, and the
+// enforcer does not answer to it.
 const (
 	InboxSubscriber = "_INBOX_subscriber"
 	InboxConnector  = "_INBOX_connector"
@@ -103,6 +103,6 @@ func ReplySubject(headers map[string][]string) string {
 	return v[0]
 }
 
-// notInToken reports what may not stand in a token of an inbox: wildcards,
-// blanks, control characters and everything beyond ASCII.
+// notInToken reports what may not be in a token of an inbox: wildcards, blanks, control characters
+// and everything beyond ASCII.
 func notInToken(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' || r == '>' }

@@ -141,7 +141,7 @@ func Paid(p domain.Payment) domain.Signal {
 	}
 }
 
-// Failing answers the errors it was given before it appends.
+// Failing returns the errors it was given before it appends.
 type Failing struct {
 	eventstore.Store
 	Left chan error

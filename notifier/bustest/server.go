@@ -156,8 +156,8 @@ func DeleteConsumers(t *testing.T, c *bus.Conn) {
 	}
 }
 
-// ignoreNotFound: what reads EVENTS drops a consumer of its own when it is
-// done, perhaps between the list of names and this deletion.
+// ignoreNotFound: a reader of EVENTS deletes its consumer when it is done, perhaps between the list
+// of names and this deletion.
 func ignoreNotFound(err error) error {
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil

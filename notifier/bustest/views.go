@@ -11,11 +11,10 @@ import (
 	"payledger/eventstore"
 )
 
-// Views answers the workers' questions from the log, which it folds as far as it
-// has not yet.
+// Views are the workers' views of the log, folded when they are read.
 type Views struct{ *Book }
 
-// folded is what the log says of payments, up to a position.
+// folded is the state of payments up to a position of the log.
 type folded struct {
 	mu       sync.Mutex
 	upTo     eventstore.Position
@@ -23,7 +22,7 @@ type folded struct {
 	created  map[domain.ID]eventstore.Position
 }
 
-// fold brings f up to date. f.mu is held.
+// fold brings f up to date. The caller holds f.mu.
 func (f *folded) fold(ctx context.Context, l eventstore.Ledger) error {
 	for r, err := range l.Store.Scan(ctx, f.upTo, eventstore.Filter{Kind: eventstore.KindPayment}) {
 		if err != nil {

@@ -53,14 +53,14 @@ func (c *Collector) Degraded() []string {
 }
 
 func lostSentence(route string, payments int) string {
-	return fmt.Sprintf("The route %s has no connector any more, and payments (%d) are open at its provider, about which nobody asks. "+
+	return fmt.Sprintf("The route %s has no connector any more, and payments (%d) are open at its provider, which are not polled. "+
 		"Put its connector back into the routes file and run \"payledger routes reload\"; \"payledger payments open --route %[1]s\" lists them.", route, payments)
 }
 
-// scan takes up the payments of the view that are not in memory, and counts what is
-// open by route, also what has no room. The payments of routes without a connector
-// are left: they are for programs elsewhere. It reads nothing but the view's rows,
-// 10 ms for 10,000 of them: see BenchmarkUncollected of package projections.
+// scan loads the payments of the view that are not in memory, and counts what is open by route,
+// also what does not fit. The payments of routes without a connector are left: they are for
+// programs elsewhere. It reads only the view's rows, 10 ms for 10,000 of them: see
+// BenchmarkUncollected of package projections.
 func (c *Collector) scan(ctx context.Context) error {
 	found := make(map[string]Backlog)
 	known := c.config.Routes.Routes().Connectors
@@ -76,7 +76,7 @@ func (c *Collector) scan(ctx context.Context) error {
 			after = id
 			_, asked := c.config.Routes.Connector(o.Route)
 			if asked && !c.tasks.has(id) {
-				c.tasks.poke(id)
+				c.tasks.dueNow(id)
 			}
 			b, ok := found[o.Route]
 			if !ok {
@@ -119,7 +119,7 @@ type Looks struct {
 // noConnector is the error of a payment that is open on a route without one.
 const noConnector = "no connector asks this route's provider: the end has to come as a signal"
 
-// Looks says how an uncollected payment is followed.
+// Looks is how an uncollected payment is followed.
 func (c *Collector) Looks(p domain.Payment) Looks {
 	if _, ok := c.config.Routes.Connector(p.Route); !ok {
 		return Looks{Error: noConnector}
@@ -133,7 +133,7 @@ func (c *Collector) Looks(p domain.Payment) Looks {
 	return Looks{Tries: t.tries, Error: t.lastError, Next: t.due}
 }
 
-// maxLookError is the longest text that is kept of an error, in bytes.
+// maxLookError is the longest text of an error, in bytes.
 const maxLookError = 300
 
 // tried notes the end of a try. The end of an attempt is no error.

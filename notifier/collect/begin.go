@@ -16,26 +16,26 @@ type FailedError struct{ Reason string }
 
 func (e *FailedError) Error() string { return "the attempt failed: " + e.Reason }
 
-// errAnotherKey: the attempt was given up for another key, unseen by the customer.
+// errAnotherKey: the attempt was replaced under another key, unseen by the customer.
 var errAnotherKey = errors.New("the attempt's key is spent")
 
-// Begin hands the customer of a payment over to its provider: it goes on with the
-// attempt that is open, or begins one. The same attempt gives the same hand-off.
-// It is nil when the customer has only to wait, and when the payment has ended
-// meanwhile: the payment's state says which.
+// Begin prepares the redirect of a payment's customer to its provider: it continues the attempt
+// that is open, or begins one. The same attempt gives the same hand-off. It is nil when the
+// customer has only to wait, and when the payment has ended meanwhile: the payment's state says
+// which.
 //
-// language and merchant are what the customer reads at the provider. What was
-// begun goes on when ctx ends.
+// language and merchant are what the customer reads at the provider. A call that was begun
+// continues when ctx ends.
 //
-// Errors: ErrNoConnector; ErrPaused, when an attempt would have to begin; ErrDown,
-// also of a provider that did not answer: the attempt goes on, and Begin may be
-// called again; a *FailedError; a *domain.AttemptError; those of the store.
+// Errors: ErrNoConnector; ErrPaused, when an attempt would have to begin; ErrDown, also of a
+// provider that did not answer: the attempt stays open, and Begin may be called again; a
+// *FailedError; a *domain.AttemptError; those of the store.
 func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant string) (*connector.HandOff, error) {
-	t, err := c.tasks.hold(ctx, id)
+	t, err := c.tasks.lock(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	defer c.tasks.release(t)
+	defer c.tasks.unlock(t)
 	ctx = context.WithoutCancel(ctx)
 	p, ok, err := c.config.Views.Payment(ctx, id)
 	if err != nil || !ok {
@@ -62,7 +62,7 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 	}
 	wait, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	leave, err := c.gates.of(p.Route).await(wait)
+	leave, err := c.limiters.of(p.Route).await(wait)
 	if err != nil {
 		return nil, ErrDown
 	}
@@ -108,7 +108,7 @@ func (c *Collector) handOver(
 	case a.Status == domain.AttemptBegun:
 		return c.offer(ctx, t, conn, p, a)
 	}
-	return c.look(ctx, t, conn, p, a)
+	return c.poll(ctx, t, conn, p, a)
 }
 
 // forCustomer is the error as a customer may see it; others are logged.
@@ -119,7 +119,7 @@ func (c *Collector) forCustomer(p domain.Payment, err error) error {
 	case err == nil, errors.As(err, &failed), errors.As(err, &refused):
 		return err
 	}
-	c.config.Log.Warn().Err(err).Str("route", p.Route).Stringer("payment", p.ID).Msg("a customer could not be handed over to the provider")
+	c.config.Log.Warn().Err(err).Str("route", p.Route).Stringer("payment", p.ID).Msg("a customer could not be redirected to the provider")
 	return fmt.Errorf("%w: %w", ErrDown, err)
 }
 
@@ -130,7 +130,7 @@ func (c *Collector) offer(ctx context.Context, t *task, conn connector.Connector
 		st, err = conn.Begin(ctx, c.attemptOf(p, a))
 		return err
 	})
-	t.looked = c.config.Now()
+	t.polled = c.config.Now()
 	var refused *connector.RefusedError
 	switch {
 	case errors.As(err, &refused):

@@ -1,26 +1,23 @@
-// Package collect sees to it that what is open in the ledger comes to an end at
-// the providers: attempts to pay, refunds, and returns of late funds.
+// Package collect completes what is open in the ledger at the providers: attempts to pay, refunds,
+// and returns of late funds.
 //
-// The log is the list of what there is to do. An attempt is recorded as begun
-// before its provider is called, as offered before the customer is sent on, and
-// as failed or paid when the provider has said so; a refund is pending until then.
-// The work on a payment looks at its present state, makes the one call that the
-// state asks for, and records what came of it. So nothing has to be remembered: a
-// crash between any two steps leads to the same call with the same key. What is
-// kept in memory is only when a payment is looked at again, and where its customer
-// was sent; a payment that is not in memory is found in the view of uncollected
-// payments.
+// The log is the list of what there is to do. An attempt is recorded as begun before its provider
+// is called, as offered before the customer is sent on, and as failed or paid when the provider has
+// said so; a refund is pending until then. The work on a payment reads its state, makes the one
+// call that the state requires, and records the result. So no other state is needed: a crash
+// between any two steps leads to the same call with the same key. Only the time of a payment's next
+// poll and its customer's hand-off are in memory; a payment that is not in memory is found in the
+// view of uncollected payments.
 //
-// Calls for one payment come one at a time, at most one in MinInterval for what is
-// only looked at, and with growing pauses. A route has a number of calls at a time,
-// a number of calls per second, and a breaker, so that a provider that is slow or
-// away delays no other and is not overrun. Nothing is given up: a refund is asked
-// for, and an attempt looked at, until the provider has reported the end. An
-// attempt of which nothing was learned for MaxSilence is closed.
+// There is one call at a time for a payment, at most one poll in MinInterval, and polls have
+// growing pauses. A route has a limit of concurrent calls, a limit of calls per second, and a
+// breaker, so that a provider that is slow or away delays no other and is not overrun. Refunds are
+// requested, and attempts polled, until the provider has reported the end. An attempt without any
+// news for MaxSilence is closed.
 //
-// Outcomes become signals on NATS, as those of any connector, and package signals
-// judges them. What a notification or a customer's return says is never believed:
-// both lead to a look at the provider.
+// Outcomes become signals on NATS, as those of any connector, and package signals judges them. The
+// content of a notification or of a customer's return is never trusted: both lead to a poll of the
+// provider.
 package collect
 
 import (
@@ -46,11 +43,11 @@ import (
 
 // The times of the work.
 const (
-	MinInterval = 2 * time.Second     // between two looks at one attempt
+	MinInterval = 2 * time.Second     // between two polls of one attempt
 	MaxSilence  = 30 * 24 * time.Hour // after which an attempt of which nothing is learned is closed
 	callTime    = 15 * time.Second    // of one call of a connector
-	rescan      = time.Minute         // between two looks at the view
-	alarmAfter  = time.Hour           // that an attempt is open behind its payment's end
+	rescan      = time.Minute         // between two scans of the view
+	alarmAfter  = time.Hour           // that an attempt is open after its payment's end
 
 	maxTasks  = 1 << 16 // payments in memory; others wait in the view
 	maxSteps  = 256     // payments that are worked on at a time, of all routes
@@ -72,14 +69,14 @@ type Config struct {
 	Now    func() time.Time
 	Routes *connector.Set
 	Views  Views
-	// Paused reports whether the operator has paused the route: no attempt begins on
-	// it, and what is open there goes on. nil: none is.
+	// Paused reports whether the operator has paused the route: no attempt begins on it, and what is
+	// open there continues. nil: none is.
 	Paused func(route string) bool
-	// Signal sends an outcome and answers what the judge recorded; as
+	// Signal sends an outcome and returns what the judge recorded; as
 	// connector.Sender.Send.
 	Signal func(ctx context.Context, project string, payment domain.ID, s domain.Signal, reason string) (domain.SignalReply, error)
-	// ReturnURL is where a customer comes back to from the provider. It depends on
-	// the payment alone: it is part of a request that is repeated under one key.
+	// ReturnURL is where the provider redirects the customer back to. It depends only on the payment:
+	// it is part of a request that is repeated under one key.
 	ReturnURL func(domain.Payment) string
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none
@@ -88,11 +85,11 @@ type Config struct {
 
 // Collector works on what is open. Safe for concurrent use.
 type Collector struct {
-	config  Config
-	tasks   *tasks
-	gates   *gates
-	metrics *metrics
-	trouble health.State
+	config   Config
+	tasks    *tasks
+	limiters *limiters
+	metrics  *metrics
+	trouble  health.State
 
 	backlogs atomic.Pointer[map[string]Backlog] // by route, as the last scan found them; the map is never changed
 	rescan   atomic.Bool                        // the view is to be scanned at once
@@ -104,16 +101,15 @@ func New(c Config) *Collector {
 		c.Paused = func(string) bool { return false }
 	}
 	co := &Collector{
-		config: c, tasks: &tasks{now: c.Now, room: maxTasks, woken: make(chan struct{}, 1), byID: make(map[domain.ID]*task)}, gates: newGates(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
+		config: c, tasks: &tasks{now: c.Now, limit: maxTasks, woken: make(chan struct{}, 1), byID: make(map[domain.ID]*task)}, limiters: newLimiters(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
 	}
 	co.metrics = newMetrics(c.Metrics, co.tasks, c.Routes)
 	co.backlogs.Store(new(map[string]Backlog))
-	health.UpGauge(c.Metrics, "collector", "what is open at providers is looked at", co.trouble.Err)
+	health.UpGauge(c.Metrics, "collector", "what is open at providers is polled", co.trouble.Err)
 	return co
 }
 
-// RoutesChanged takes up what is open on routes that are new, and lets their counters
-// begin with 0.
+// RoutesChanged loads what is open on new routes, and starts their counters at 0.
 func (c *Collector) RoutesChanged() {
 	c.metrics.seed(c.config.Routes)
 	c.rescan.Store(true)
@@ -133,21 +129,21 @@ func ends() []string {
 	return []string{domain.TypePaymentPaid, domain.TypePaymentExpired, domain.TypePaymentFailed}
 }
 
-// Hear takes up what an event opens or may have left open. It does not wait, and what is
-// not heard of is found in the view.
+// Hear loads what an event opens or may have left open. It does not wait, and what it misses is
+// found in the view.
 func (c *Collector) Hear(e bus.Event) {
 	id, ok := domain.ParseID(e.Stream.ID)
 	switch {
 	case !ok:
 	case slices.Contains(beginnings(), e.Type):
-		c.tasks.poke(id)
+		c.tasks.dueNow(id)
 	case slices.Contains(ends(), e.Type) && c.tasks.has(id):
-		c.tasks.poke(id)
+		c.tasks.dueNow(id)
 	}
 }
 
-// Wake has a payment looked at soon, for instance because its customer came back.
-func (c *Collector) Wake(id domain.ID) { c.tasks.poke(id) }
+// Wake has a payment polled soon, for instance because its customer came back.
+func (c *Collector) Wake(id domain.ID) { c.tasks.dueNow(id) }
 
 // Run works until ctx ends; then no call is under way. An error is the store's: the
 // log takes no more commands.
@@ -176,11 +172,11 @@ func (c *Collector) Run(ctx context.Context) error {
 // work makes one step for a payment, and says when the next one is due. The error
 // ends the collector.
 func (c *Collector) work(ctx context.Context, id domain.ID) error {
-	t, ok := c.tasks.try(id)
+	t, ok := c.tasks.tryLock(id)
 	if !ok {
 		return nil // another goroutine works on it and sets the next time
 	}
-	defer c.tasks.release(t)
+	defer c.tasks.unlock(t)
 	p, ok, err := c.config.Views.Payment(ctx, id)
 	switch {
 	case ctx.Err() != nil:
@@ -200,7 +196,7 @@ func (c *Collector) work(ctx context.Context, id domain.ID) error {
 		t.next(rest)
 		return nil
 	}
-	leave, wait := c.gates.of(p.Route).enter()
+	leave, wait := c.limiters.of(p.Route).enter()
 	if leave == nil {
 		t.next(wait)
 		return nil
@@ -215,7 +211,7 @@ func (c *Collector) work(ctx context.Context, id domain.ID) error {
 	return nil
 }
 
-// attemptOf is what a connector knows of an attempt.
+// attemptOf is the attempt as a connector gets it.
 func (c *Collector) attemptOf(p domain.Payment, a domain.Attempt) connector.Attempt {
 	var payload struct {
 		Receipt jsontext.Value `json:"receipt"`

@@ -458,7 +458,7 @@ func TestBacklogsCountWhatHasNoRoom(t *testing.T) {
 	in(t, func(w *world) {
 		w.provider.Fault(connectortest.Down, 0, 1<<30)
 		w.now.tasks.mu.Lock()
-		w.now.tasks.room = 3
+		w.now.tasks.limit = 3
 		w.now.tasks.mu.Unlock()
 		const payments = 2*scanBatch + 1
 		for range payments {

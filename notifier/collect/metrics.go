@@ -26,7 +26,7 @@ func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metr
 		health.Register(r, v)
 		return v
 	}
-	health.GaugeFunc(r, "payledger_collector_payments", "Payments with an open attempt, refund or return that are looked at.",
+	health.GaugeFunc(r, "payledger_collector_payments", "Payments with an open attempt, refund or return that are polled.",
 		func() float64 { return float64(ts.size()) })
 	m := &metrics{
 		calls:    vec("payledger_connector_calls_total", "Calls of connectors by their end: ok, refused, spent_key, busy, not_found, unknown.", "route", "call", "end"),
@@ -38,7 +38,7 @@ func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metr
 		}, []string{"route", "kind"}),
 		missing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "payledger_connector_missing",
-			Help: "Payments that are open at the provider of a route without a connector: nobody asks about them. Counted once a minute.",
+			Help: "Payments that are open at the provider of a route without a connector: they are not polled. Counted once a minute.",
 		}, []string{"route"}),
 	}
 	health.Register(r, m.open)

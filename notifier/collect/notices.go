@@ -71,13 +71,13 @@ func (c *Collector) Ask(ctx context.Context, id domain.ID) error {
 	return c.read(ctx, id, connector.Notice{Payment: id, Refunds: true})
 }
 
-// read looks at what a notice is about.
+// read polls the attempt or refund of a notice.
 func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) (err error) {
-	t, err := c.tasks.hold(ctx, id)
+	t, err := c.tasks.lock(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer c.tasks.release(t)
+	defer c.tasks.unlock(t)
 	p, ok, err := c.config.Views.Payment(ctx, id)
 	if err != nil || !ok {
 		return err
@@ -89,7 +89,7 @@ func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) 
 	if !health.Pause(ctx, t.rest()) {
 		return ctx.Err()
 	}
-	leave, err := c.gates.of(p.Route).awaitNotice(ctx)
+	leave, err := c.limiters.of(p.Route).awaitNotice(ctx)
 	if err != nil {
 		return err
 	}
@@ -114,8 +114,8 @@ func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) 
 	return nil
 }
 
-// readClosed reads an attempt that the ledger does not know, or knows to have
-// failed: if there is money, it is booked.
+// readClosed reads an attempt that is not in the ledger, or has failed there: if it was paid, the
+// money is booked.
 func (c *Collector) readClosed(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, reference string) error {
 	a, known := p.AttemptOf(reference)
 	if reference == "" || known && a.Status != domain.AttemptFailed {
@@ -125,7 +125,7 @@ func (c *Collector) readClosed(ctx context.Context, t *task, conn connector.Conn
 		a = domain.Attempt{Reference: reference, BegunAt: domain.InstantOf(c.config.Now())}
 	}
 	st, err := c.ask(ctx, conn, p, a, false)
-	t.looked = c.config.Now()
+	t.polled = c.config.Now()
 	switch {
 	case errors.Is(err, connector.ErrNotFound):
 		return nil
@@ -145,7 +145,7 @@ func (c *Collector) readRefunds(ctx context.Context, t *task, conn connector.Con
 	}
 	for _, r := range references {
 		all, err := c.refunds(ctx, conn, p, r)
-		t.looked = c.config.Now()
+		t.polled = c.config.Now()
 		if errors.Is(err, connector.ErrNotFound) {
 			continue
 		}

@@ -118,7 +118,7 @@ func TestAProviderThatIsBusyForEver(t *testing.T) {
 		const asked = 10 * time.Minute
 		after(asked)
 		// Each answer closes the route for a second, but calls may be under way then.
-		g := w.now.gates.of(route)
+		g := w.now.limiters.of(route)
 		atATime := cap(g.all.slots) + cap(g.notices.slots) + cap(g.spare.slots)
 		if n := w.calls.Load(); n == 0 || n > int64(asked/time.Second)*int64(atATime) {
 			w.Errorf("%d calls in %v", n, asked)

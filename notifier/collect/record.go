@@ -35,7 +35,7 @@ func (c *Collector) call(ctx context.Context, p domain.Payment, name string, do 
 		}
 		span.End(failure, tracing.Route.String(p.Route), tracing.Call.String(name), tracing.Project.String(p.Project), tracing.Payment.String(p.ID.String()))
 	}
-	c.gates.of(p.Route).called(err)
+	c.limiters.of(p.Route).called(err)
 	c.metrics.calls.WithLabelValues(p.Route, name, end).Inc()
 	return err
 }
@@ -76,7 +76,7 @@ func (c *Collector) fail(ctx context.Context, p domain.Payment, a domain.Attempt
 	return err
 }
 
-// signal sends an outcome, and answers what the judge recorded.
+// signal sends an outcome, and returns what the judge recorded.
 func (c *Collector) signal(ctx context.Context, p domain.Payment, s domain.Signal, reason string) (domain.SignalReply, error) {
 	s.Route = p.Route
 	if err := s.Validate(); err != nil {

@@ -85,7 +85,7 @@ func (c *Collector) refund(ctx context.Context, conn connector.Connector, p doma
 
 // moneyOf is the attempt that collected money under the reference.
 func (c *Collector) moneyOf(p domain.Payment, reference string) connector.Attempt {
-	a, _ := p.AttemptOf(reference) // one that is not ours has a reference alone
+	a, _ := p.AttemptOf(reference) // one that is not ours has only a reference
 	a.Reference = reference
 	return c.attemptOf(p, a)
 }

@@ -10,9 +10,9 @@ import (
 	"payledger/notifier/connector"
 )
 
-// step makes the calls that the payment's state asks for: one about its open
-// attempt, one about each refund and return that is pending. again is when to look
-// next. The error is logged here; only one that ends the store matters further.
+// step makes the calls that the payment's state requires: one about its open attempt, one about
+// each refund and return that is pending. again is when to poll next. The error is logged here;
+// only one that ends the store matters further.
 func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector, p domain.Payment) (again time.Duration, err error) {
 	now := c.config.Now()
 	again = rescan
@@ -57,7 +57,7 @@ func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector,
 	return max(again, min(MinInterval<<min(t.failures, 8), 5*time.Minute)), err
 }
 
-// pauseFor grows with the age of what is looked at, up to the most.
+// pauseFor grows with the age of what is polled, up to most.
 func pauseFor(age, most time.Duration) time.Duration { return min(max(age/5, MinInterval), most) }
 
 // attempt makes the one call that an open attempt needs. An attempt that failed is
@@ -65,7 +65,7 @@ func pauseFor(age, most time.Duration) time.Duration { return min(max(age/5, Min
 func (c *Collector) attempt(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (err error) {
 	switch {
 	case a.Status != domain.AttemptBegun:
-		_, err = c.look(ctx, t, conn, p, a)
+		_, err = c.poll(ctx, t, conn, p, a)
 	case c.config.Now().Sub(a.BegunAt.Time()) >= domain.AttemptKeyLife:
 		err = c.fail(ctx, p, a, domain.ReasonAbandoned)
 	default:
@@ -77,12 +77,12 @@ func (c *Collector) attempt(ctx context.Context, t *task, conn connector.Connect
 	return err
 }
 
-// look asks the provider about an offered attempt, or cancels it where its money is
-// not wanted any more, and records what it says.
-func (c *Collector) look(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*connector.HandOff, error) {
+// poll asks the provider about an offered attempt, or cancels it where it must not be paid any
+// more, and records the answer.
+func (c *Collector) poll(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*connector.HandOff, error) {
 	st, err := c.ask(ctx, conn, p, a, t.unwanted == a.Number)
-	t.looked = c.config.Now()
-	closed := t.looked.Sub(p.DoorCloses().Time())
+	t.polled = c.config.Now()
+	closed := t.polled.Sub(p.DoorCloses().Time())
 	switch {
 	case errors.Is(err, connector.ErrNotFound) && closed > domain.MaxAttemptWait:
 		// Not earlier: it was offered, so it was there, and perhaps the route has the

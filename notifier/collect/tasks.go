@@ -18,7 +18,7 @@ type task struct {
 	// Guarded by tasks.mu.
 	due   time.Time
 	index int // in the heap; -1: not in it
-	users int // goroutines that hold it or wait for it
+	users int // goroutines that have the lock or wait for it
 
 	handOff *connector.HandOff // of the attempt of this number; nil: not known
 	attempt int
@@ -30,7 +30,7 @@ type task struct {
 
 	// Those that follow belong to the holder of the task.
 	failures int       // calls in a row whose fate is unknown
-	looked   time.Time // when the provider was asked about the payment last
+	polled   time.Time // when the provider was asked about the payment last
 	alarmed  bool
 	unwanted int // the number of an attempt that is to be cancelled: its customer cannot be sent on
 }
@@ -38,7 +38,7 @@ type task struct {
 // tasks are the payments in memory, ordered by when they are due.
 type tasks struct {
 	now   func() time.Time
-	room  int           // most payments in memory
+	limit int           // most payments in memory
 	woken chan struct{} // holds one token when something became due earlier
 
 	mu   sync.Mutex
@@ -60,12 +60,11 @@ func (ts *tasks) has(id domain.ID) bool {
 	return ts.byID[id] != nil
 }
 
-// poke makes a payment due now. One for which there is no room is found in the
-// view later.
-func (ts *tasks) poke(id domain.ID) {
+// dueNow makes a payment due now. One that does not fit is found in the view later.
+func (ts *tasks) dueNow(id domain.ID) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.byID[id] != nil || len(ts.byID) < ts.room {
+	if ts.byID[id] != nil || len(ts.byID) < ts.limit {
 		ts.at(ts.get(id), ts.now())
 	}
 }
@@ -116,8 +115,8 @@ func (ts *tasks) due() (ids []domain.ID, pause time.Duration) {
 	return ids, lookEvery
 }
 
-// try holds a payment unless it is held.
-func (ts *tasks) try(id domain.ID) (*task, bool) {
+// tryLock locks a payment unless it is locked.
+func (ts *tasks) tryLock(id domain.ID) (*task, bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.get(id)
@@ -130,8 +129,8 @@ func (ts *tasks) try(id domain.ID) (*task, bool) {
 	}
 }
 
-// hold waits until the payment is not held. The error is the context's.
-func (ts *tasks) hold(ctx context.Context, id domain.ID) (*task, error) {
+// lock waits for the lock of the payment. The error is the context's.
+func (ts *tasks) lock(ctx context.Context, id domain.ID) (*task, error) {
 	ts.mu.Lock()
 	t := ts.get(id)
 	t.users++
@@ -148,7 +147,7 @@ func (ts *tasks) hold(ctx context.Context, id domain.ID) (*task, error) {
 	}
 }
 
-func (ts *tasks) release(t *task) {
+func (ts *tasks) unlock(t *task) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t.users--
@@ -156,7 +155,7 @@ func (ts *tasks) release(t *task) {
 	ts.forget(t)
 }
 
-// forget drops a task that is not needed any more; ts.mu is held.
+// forget drops a task that is not needed any more. The caller holds ts.mu.
 func (ts *tasks) forget(t *task) {
 	if t.users == 0 && t.index < 0 && ts.byID[t.id] == t {
 		delete(ts.byID, t.id)
@@ -166,13 +165,13 @@ func (ts *tasks) forget(t *task) {
 // rest is how long the provider may not be asked about the payment. The caller holds
 // the task.
 func (t *task) rest() time.Duration {
-	if rest := MinInterval - t.all.now().Sub(t.looked); rest > 0 && rest <= MinInterval {
+	if rest := MinInterval - t.all.now().Sub(t.polled); rest > 0 && rest <= MinInterval {
 		return rest
 	}
 	return 0 // also when the clock was set back
 }
 
-// next makes the task due after a pause, unless it was poked meanwhile.
+// next makes the task due after a pause, unless it was woken meanwhile.
 func (t *task) next(pause time.Duration) {
 	t.all.mu.Lock()
 	defer t.all.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"payledger/domain"
 )
 
-// Attempt is what a connector knows of one attempt to collect a payment. The
-// payment's description and payload never reach a provider, apart from Receipt.
+// Attempt is one attempt to collect a payment, as a connector gets it. The payment's description
+// and payload never reach a provider, apart from Receipt.
 type Attempt struct {
 	Project string
 	Payment domain.ID
@@ -126,8 +126,8 @@ func PublicHost(host string) bool {
 	return strings.Trim(top, "0123456789") != "" // else a shortened address, as 127.1
 }
 
-// Refund is what a connector knows of a refund: of a payment's money, or of late
-// funds that the operator returns. It is always of the attempt's whole amount.
+// Refund is a refund, as a connector gets it: of a payment's money, or of late funds that the
+// operator returns. It is always of the attempt's whole amount.
 type Refund struct {
 	ID        domain.ID // also the idempotency key
 	Attempt   Attempt   // whose money it is

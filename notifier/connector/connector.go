@@ -1,8 +1,7 @@
-// Package connector connects payledger with the providers that collect the
-// money. A route's connector makes attempts at its provider, says how the
-// customer is handed over to it, and reads what became of attempts and refunds.
-// It never touches the ledger and decides nothing: what it reads becomes signals
-// on NATS, which package signals judges.
+// Package connector connects payledger with the providers that collect the money. A route's
+// connector makes attempts at its provider, says how the customer is redirected to it, and reads
+// the outcomes of attempts and refunds. It never touches the ledger and decides nothing: what it
+// reads becomes signals on NATS, which package signals judges.
 //
 // Each provider is a package below this one, with a row in routesfile.Types.
 package connector
@@ -31,7 +30,7 @@ type Connector interface {
 	// *SpentKeyError: nothing can come of this key any more.
 	Begin(ctx context.Context, a Attempt) (State, error)
 
-	// Read answers the attempt's present state. a.Reference is set. An attempt
+	// Read returns the attempt's present state. a.Reference is set. An attempt
 	// that holds money which has to be claimed is claimed before it is Paid.
 	// ErrNotFound: the provider knows no attempt of this reference, or it is one of
 	// another payment. What was collected for one payment is never answered for
@@ -39,7 +38,7 @@ type Connector interface {
 	Read(ctx context.Context, a Attempt) (State, error)
 
 	// Cancel ends the attempt at the provider, or lets go of money that it holds,
-	// and answers the state after that: Closed, or Paid when it was too late, or
+	// and returns the state after that: Closed, or Paid when it was too late, or
 	// Open when the provider cannot cancel it now; then it is asked again later.
 	// a.Reference is set. ErrNotFound as Read.
 	Cancel(ctx context.Context, a Attempt) (State, error)
@@ -51,13 +50,13 @@ type Connector interface {
 	// ReasonRefundedAtProvider.
 	Refund(ctx context.Context, r Refund) (RefundState, error)
 
-	// Refunds answers all refunds of the attempt's money that the provider knows,
+	// Refunds returns all refunds of the attempt's money that the provider knows,
 	// with their present states: the refunds asked for here and those made at the
 	// provider by hand. ErrNotFound as Read.
 	Refunds(ctx context.Context, a Attempt) ([]RefundState, error)
 
 	// Notices reads a notification of the provider's, whose body has at most
-	// MaxNotification bytes, and answers what it is about, at most MaxNotices, or
+	// MaxNotification bytes, and returns what it is about, at most MaxNotices, or
 	// nothing if it is of a kind that concerns no payment. Nothing that it says of
 	// amounts and outcomes is used: the attempts are read.
 	//

@@ -9,9 +9,9 @@ import (
 	"payledger/domain"
 )
 
-// Sandbox plays the provider of the sandbox route. It makes no attempts and
-// decides nothing by itself: payments and refunds wait until SignalPayment or
-// SignalRefund is called. Its signals take the way of any provider's.
+// Sandbox plays the provider of the sandbox route. It makes no attempts and decides nothing by
+// itself: payments and refunds wait until SignalPayment or SignalRefund is called. Its signals are
+// sent like those of any provider.
 type Sandbox struct {
 	signals *Sender
 	now     func() time.Time
@@ -23,7 +23,7 @@ func NewSandbox(nc *nats.Conn, now func() time.Time) *Sandbox {
 }
 
 // SignalPayment signals an outcome of the payment as the provider of its
-// route would, or as the sandbox's while it has none, and answers what the
+// route would, or as the sandbox's while it has none, and returns what the
 // enforcer replied. The attempt begins now, or with the payment where that is
 // ahead of the clock. It resends until answered; the
 // error is the context's when ctx ends first.

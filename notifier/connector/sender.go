@@ -26,7 +26,7 @@ const (
 // connection is closed. Safe for concurrent use.
 type Sender struct {
 	nc    *nats.Conn
-	inbox string // with a number behind it, each signal's own
+	inbox string // with a number after it, one per signal
 
 	mu        sync.Mutex
 	listening bool
@@ -89,7 +89,7 @@ func (s *Sender) Send(ctx context.Context, project string, payment domain.ID, si
 	}
 }
 
-// await answers an inbox, and where the first answer to it will be.
+// await returns an inbox, and where the first answer to it will be.
 func (s *Sender) await() (inbox string, answer chan *nats.Msg, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

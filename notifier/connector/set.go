@@ -25,15 +25,13 @@ type Opened struct {
 	// is played by hand.
 	Connector Connector
 
-	// Retired: the routes file does not name the route any more. What was begun
-	// through it goes on.
+	// Retired: the routes file does not name the route any more. What was begun through it continues.
 	Retired bool
 }
 
-// Set holds the routes in use. The routes file can be read again while
-// everything runs: Replace changes rules and connectors at one instant, so
-// whoever needs one of them asks the set each time and keeps nothing. Safe for
-// concurrent use.
+// Set holds the routes in use. The routes file can be read again while everything runs: Replace
+// changes rules and connectors at one instant, so users get them from the set each time and store
+// none. Safe for concurrent use.
 type Set struct{ routes atomic.Pointer[Routes] }
 
 // NewSet makes a set.
@@ -47,8 +45,8 @@ func NewSet(r Routes) *Set {
 // route that they do not name stays, marked as retired, because attempts at its
 // provider may be open; retired answers the names of all such routes.
 //
-// A route keeps its type: what was begun at one provider cannot be asked for at
-// another. The error is a *TypeChangedError then, and nothing is replaced.
+// A route keeps its type: what was begun at one provider cannot be continued at another. The error
+// is a *TypeChangedError then, and nothing is replaced.
 //
 // There is one caller at a time.
 func (s *Set) Replace(r Routes) (retired []string, err error) {
@@ -76,7 +74,7 @@ func (s *Set) Replace(r Routes) (retired []string, err error) {
 type TypeChangedError struct{ Route, From, To string }
 
 func (e *TypeChangedError) Error() string {
-	return fmt.Sprintf("the route %q has a connector of type %s, which may have attempts open: give the connector of type %s a route of its own",
+	return fmt.Sprintf("the route %q has a connector of type %s, which may have attempts open: give the connector of type %s another route",
 		e.Route, e.From, e.To)
 }
 

@@ -26,9 +26,8 @@ func DecodeSettings(object []byte, into any) error {
 	return &SettingError{Field: semantic.JSONPointer.LastToken(), Detail: "the value is of the wrong type"}
 }
 
-// OnLoopback reports whether a URL leads to this machine by its address alone,
-// over plain HTTP: a name could lead what is sent there elsewhere. Tests have
-// their providers there.
+// OnLoopback reports whether a URL has a loopback address, not a name, and plain HTTP: a name could
+// resolve to another machine. Tests have their providers there.
 func OnLoopback(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" || u.User != nil {

@@ -22,8 +22,8 @@ type Type struct {
 	// route has no attempts, because a program elsewhere only sends signals.
 	Open func(e Env, route string, settings []byte) (Connector, error)
 
-	// Private: it calls servers of the operator's own, which may be on this machine
-	// and in private networks. Others reach public addresses alone.
+	// Private: it calls the operator's servers, which may be on this machine and in private networks.
+	// Others reach only public addresses.
 	Private bool
 
 	// Sample is such an object, for the tests that every type must pass.
@@ -41,8 +41,8 @@ type Env struct {
 	// error is a *SettingError that names the member and never holds the secret.
 	Secret func(name, file, env string) (string, error)
 
-	// HTTP makes the calls to providers and adapters. It has time limits of its
-	// own and follows no redirects; answers are read up to MaxAnswer bytes.
+	// HTTP makes the calls to providers and adapters. It has time limits and follows no redirects;
+	// answers are read up to MaxAnswer bytes.
 	HTTP *http.Client
 }
 

@@ -33,7 +33,7 @@ import (
 // Config configures a Book.
 type Config struct {
 	File  string
-	Write func(name string, content []byte) error // replaces a file, synced, readable by its owner alone
+	Write func(name string, content []byte) error // replaces a file, synced, readable only by its owner
 	LogID domain.ID
 	Last  eventstore.Position // of the log when it was opened
 	IDs   *domain.IDs
@@ -43,7 +43,7 @@ type Config struct {
 // Live is what a server that runs on the directory does about changes.
 type Live struct {
 	Address  string // "": the server does not listen
-	External bool   // the NATS server is somebody else's
+	External bool   // the NATS server is external
 	Users    func() error
 	Durables func(context.Context) error
 }

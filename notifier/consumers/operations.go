@@ -101,8 +101,8 @@ func (b *Book) Remove(ctx context.Context, name string, record Record) error {
 	return err
 }
 
-// Reset lets a consumer go on behind a position of the log. The refusals are of
-// NATSConsumerNotFound and NATSExternal.
+// Reset moves a consumer to a position of the log. The refusals are of NATSConsumerNotFound and
+// NATSExternal.
 func (b *Book) Reset(ctx context.Context, name string, to eventstore.Position, record Record) error {
 	if b.live != nil && b.live.External {
 		return &domain.Refusal{Code: domain.NATSExternal}

@@ -1,9 +1,8 @@
 // Package filecopy gives another node of a cluster a copy of a file, over NATS.
 //
-// The copy is of one instant: the giving node writes it to a file of its own first.
-// Then the other one asks for one piece after the other, each as often as it needs,
-// and checks the SHA-256 of all in the end. A node gives one copy at a time, and whoever
-// else wants one waits; one that nobody asks for any more is removed.
+// The copy is of one instant: the source node writes it to a temporary file first. Then the other
+// one requests one piece after the other, with retries, and checks the SHA-256 of all at the end. A
+// node serves one copy at a time, and other requests wait; an abandoned one is removed.
 package filecopy
 
 import (
@@ -29,7 +28,7 @@ const (
 	// maxPiece fits into a message of NATS.
 	maxPiece = 512 << 10
 
-	// kept is how long a copy is kept that nobody asks for.
+	// kept is how long an idle copy is kept.
 	kept = time.Minute
 
 	// beginTime is how long making a copy may take, pieceTime how long a piece.
@@ -83,8 +82,8 @@ type copied struct {
 	unused  *time.Timer // removes it
 }
 
-// Serve gives copies of what write writes to those who ask on the subject, until Close.
-// The copies are in the directory meanwhile.
+// Serve serves copies of what write writes to requests on the subject, until Close. The copies are
+// in the directory meanwhile.
 func Serve(nc *nats.Conn, subject, dir string, write func(io.Writer) error) (*Server, error) {
 	s := &Server{dir: dir, write: write, kept: kept}
 	left, err := filepath.Glob(filepath.Join(dir, Pattern))
@@ -200,9 +199,8 @@ func (s *Server) begin(asker string) error {
 	return nil
 }
 
-// Fetch writes the copy that the node behind the subject gives to the writer that begin
-// answers, if it takes a copy of so many bytes; what was written is no good if there is
-// an error.
+// Fetch writes the copy of the node at the subject to the writer that begin returns for its size in
+// bytes; after an error what was written is unusable.
 func Fetch(ctx context.Context, nc *nats.Conn, subject string, begin func(size int64) (io.Writer, error)) error {
 	first, err := start(ctx, nc, subject)
 	if err != nil {

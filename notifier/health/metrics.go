@@ -28,7 +28,7 @@ func CounterVec(r prometheus.Registerer, name, help string, label string, values
 	return c
 }
 
-// CounterFunc is a counter whose value is kept elsewhere.
+// CounterFunc is a counter whose value is read from a function.
 func CounterFunc(r prometheus.Registerer, name, help string, value func() float64) {
 	Register(r, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
 }
@@ -40,7 +40,7 @@ func GaugeFunc(r prometheus.Registerer, name, help string, value func() float64)
 
 // UpGauge is 1 while a part works; does completes "1 while …".
 func UpGauge(r prometheus.Registerer, part, does string, trouble func() error) {
-	GaugeFunc(r, "payledger_"+part+"_up", "1 while "+does+", 0 while something is in the way.", func() float64 {
+	GaugeFunc(r, "payledger_"+part+"_up", "1 while "+does+", 0 while an error prevents it.", func() float64 {
 		if trouble() != nil {
 			return 0
 		}
@@ -51,17 +51,17 @@ func UpGauge(r prometheus.Registerer, part, does string, trouble func() error) {
 // Lag is how many events of the log follow a position, -1 if the log does not
 // answer.
 func Lag(log eventstore.Store, p eventstore.Position) float64 {
-	last, err := log.Last(context.Background()) //nolint:forbidigo // asked by whoever scrapes the metrics
+	last, err := log.Last(context.Background()) //nolint:forbidigo // called by a scrape of the metrics
 	if err != nil {
 		return -1
 	}
 	return max(float64(last)-float64(p), 0)
 }
 
-// Age is how many seconds ago the first event behind a position was recorded, 0
-// if there is none and -1 if the log does not answer. It reads that event alone.
+// Age is how many seconds ago the first event after a position was recorded, 0 if there is none and
+// -1 if the log does not answer. It reads only that event.
 func Age(log eventstore.Store, p eventstore.Position) float64 {
-	ctx := context.Background() //nolint:forbidigo // asked by whoever scrapes the metrics
+	ctx := context.Background() //nolint:forbidigo // called by a scrape of the metrics
 	for next, err := range log.Scan(ctx, p, eventstore.Filter{}) {
 		if err != nil {
 			return -1

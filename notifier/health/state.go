@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// State is the error that keeps a part from working at present. It is logged when
-// it begins, changes or ends, not at each try. Safe for concurrent use.
+// State is the error because of which a part does not work at present. It is logged when it begins,
+// changes or ends, not at each try. Safe for concurrent use.
 type State struct {
 	Log  zerolog.Logger
 	Part string

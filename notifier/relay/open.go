@@ -15,7 +15,7 @@ import (
 	"payledger/notifier/bus"
 )
 
-// open finds or makes the JetStream stream EVENTS and answers the position up
+// open finds or makes the JetStream stream EVENTS and returns the position up
 // to which it holds the log.
 func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position, error) {
 	conn := r.config.Conn
@@ -39,7 +39,7 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		if !conn.Embedded() {
 			return nil, 0, &bus.ForeignStreamError{Stream: bus.EventsStream, Reason: reason}
 		}
-		r.config.Log.Warn().Str("reason", reason).Msg("the copy of the log in JetStream is made anew")
+		r.config.Log.Warn().Str("reason", reason).Msg("the copy of the log in JetStream is rebuilt")
 		r.rebuilt.Inc()
 		if stream, err = bus.RemakeStream(ctx, conn, want); err != nil {
 			return nil, 0, err
@@ -75,9 +75,9 @@ func (r *Relay) compare(ctx context.Context, stream jetstream.Stream) (from even
 	case s.FirstSeq != 1 || s.Msgs != s.LastSeq:
 		return 0, fmt.Sprintf("it holds %d of the first %d events only", s.Msgs, s.LastSeq), nil
 	}
-	// The last message alone would not do: behind one that somebody else wrote
-	// into EVENTS, those of ours that were under way could still be taken, since
-	// they expect a number only. So many are compared that it must be among them.
+	// The last message is not enough: after a foreign one in EVENTS, those of ours in flight could
+	// still be accepted, since they expect only a number. Enough are compared for the foreign one to
+	// be among them.
 	const tail = 2 * bus.PublishAhead
 	reason, err = first(r.compareRange(ctx, stream, from-min(from, tail), from))
 	return from, reason, err
@@ -138,9 +138,8 @@ func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.
 	return mismatch{}, nil
 }
 
-// sweep is a slow comparison of all of EVENTS with the log. JetStream skips a
-// message that it cannot read; of ours only the newest are read, so subscribers
-// would miss an old one and nobody would notice.
+// sweep is a slow comparison of all of EVENTS with the log. JetStream skips a message that it
+// cannot read; we read only the newest ones, so subscribers would miss an old one unnoticed.
 type sweep struct {
 	upTo    eventstore.Position // compared in this pass; 0: none is under way
 	began   time.Time           // the last pass
@@ -148,13 +147,13 @@ type sweep struct {
 	unclear bool                // the log itself may be damaged
 }
 
-// sweepAtOnce events are compared at each look at an idle JetStream stream.
+// sweepAtOnce events are compared at each check of an idle JetStream stream.
 const sweepAtOnce = 512
 
-// sweepOn compares the next events, and at the end of a pass returns the first
-// one that EVENTS lacks. It returns none if in the pass an event differed or could
-// not be compared: JetStream has checksums of its own, so the log may be damaged
-// and EVENTS the only good copy, which payledger restore --then takes.
+// sweepOn compares the next events, and at the end of a pass returns the first one that EVENTS
+// lacks. It returns none if in the pass an event differed or could not be compared: JetStream has
+// checksums too, so the log may be damaged and EVENTS the only good copy, which payledger restore
+// --then takes.
 func (r *Relay) sweepOn(ctx context.Context, stream jetstream.Stream) []mismatch {
 	w, last := &r.swept, r.Position()
 	if w.upTo == 0 {

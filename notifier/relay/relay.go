@@ -33,16 +33,13 @@ type Config struct {
 // Relay copies the log into the JetStream stream EVENTS, in order, each event
 // exactly once, its sequence being its position.
 //
-// It remembers nothing. At the start and after any failure it asks the
-// JetStream stream for its last sequence and goes on from there, provided the
-// copy is one of this log: its log id is ours, it is no longer than the log,
-// it has no gaps and its last messages are byte for byte the records at
-// their positions. Every message carries the sequence it expects before it, so
-// however publishers, retries and restarts overlap, nothing can come twice or
-// out of order, and into an embedded EVENTS nobody else may write. A copy that
-// is not ours is deleted and made anew on the embedded server; on an external
-// one the relay refuses to touch it, says so through Err, and looks again now
-// and then.
+// It has no state. At the start and after any failure it reads the JetStream stream's last sequence
+// and continues from there, provided the copy is one of this log: its log id is ours, it is no
+// longer than the log, it has no gaps and its last messages are byte for byte the records at their
+// positions. Every message carries the sequence it expects before it, so even if publishers,
+// retries and restarts overlap, no message can be stored twice or out of order, and an embedded
+// EVENTS has no other writer. A foreign copy is deleted and recreated on the embedded server; on an
+// external one the relay leaves it alone, says so through Err, and checks again from time to time.
 type Relay struct {
 	config  Config
 	trouble health.State
@@ -58,7 +55,7 @@ type Relay struct {
 type Times struct {
 	Retry   health.Backoff // after a failure
 	Foreign time.Duration  // after a refusal, which only the operator can lift
-	Watch   time.Duration  // between looks at an idle JetStream stream
+	Watch   time.Duration  // between checks of an idle JetStream stream
 	Sweep   time.Duration  // between the beginnings of comparisons of all of it, at least
 	Answer  time.Duration  // for JetStream's answer
 }
@@ -89,7 +86,7 @@ func New(c Config) *Relay {
 		}
 	}
 	r.readers = bus.NewDurables(c.Conn, c.Log, c.Metrics)
-	r.rebuilt = health.Counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and made anew.")
+	r.rebuilt = health.Counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and rebuilt.")
 	health.GaugeFunc(c.Metrics, "payledger_relay_position", "Position of the last event known to be in JetStream.",
 		func() float64 { return float64(r.Position()) })
 	health.GaugeFunc(c.Metrics, "payledger_relay_lag_events", "Events in the log that are not yet in JetStream.",
@@ -111,7 +108,7 @@ func New(c Config) *Relay {
 // *ForeignStreamError awaits the operator; anything else passes by itself.
 func (r *Relay) Err() error { return r.trouble.Err() }
 
-// Durables are the durable consumers of EVENTS, which the relay keeps.
+// Durables are the durable consumers of EVENTS, which the relay maintains.
 func (r *Relay) Durables() *bus.Durables { return r.readers }
 
 // Position is that of the last event known to be in JetStream.
@@ -148,9 +145,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// Check looks once whether the relay would copy to the JetStream stream EVENTS,
-// and makes it if there is none. If not, it returns a *ForeignStreamError on an
-// external server; other errors mean that this cannot be decided now.
+// Check checks once whether the relay would copy to the JetStream stream EVENTS, and creates it if
+// there is none. If not, it returns a *ForeignStreamError on an external server; other errors mean
+// that this cannot be decided now.
 func (r *Relay) Check(ctx context.Context) error {
 	_, _, err := r.open(ctx)
 	return err

@@ -60,7 +60,7 @@ func TestRelayGoesOnAfterRestarts(t *testing.T) {
 			if now := bustest.Created(t, c, bus.EventsStream); first == "" {
 				first = now
 			} else if now != first {
-				t.Error("the copy was made anew")
+				t.Error("the copy was rebuilt")
 			}
 		}
 		stop()
@@ -198,7 +198,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 			healthtest.Run(t, notifiertest.Relay(c, b).Run)
 			bustest.SameAsLog(t, c.JetStream(), b)
 			if bustest.Created(t, c, bus.EventsStream) == was {
-				t.Error("the copy was not made anew")
+				t.Error("the copy was not rebuilt")
 			}
 		})
 	}
@@ -246,7 +246,7 @@ func TestRelayNoticesWhatHappensToAnIdleCopy(t *testing.T) {
 }
 
 // TestForeignWriterCannotSpoilTheCopy: a message nobody should have written
-// makes the copy be made anew.
+// makes the copy be rebuilt.
 func TestForeignWriterCannotSpoilTheCopy(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
@@ -260,7 +260,7 @@ func TestForeignWriterCannotSpoilTheCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Create(t, time.Hour)
-	healthtest.Eventually(t, "the copy is made anew", func() bool {
+	healthtest.Eventually(t, "the copy is rebuilt", func() bool {
 		stream, err := c.JetStream().Stream(t.Context(), bus.EventsStream)
 		return err == nil && stream.CachedInfo().Created.String() != was
 	})

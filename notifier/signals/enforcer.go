@@ -1,10 +1,10 @@
 // Package signals takes the providers' outcomes from the JetStream stream
 // SIGNALS and lets the ledger decide what each leads to.
 //
-// Each route has a consumer of its own and is judged by itself: signals are fetched in
-// batches, the events of a batch are appended in one commit, and each signal is answered
-// and acknowledged. What cannot be judged is kept in the JetStream stream PARKED. What
-// cannot be judged yet JetStream delivers again after a pause.
+// Each route has its own consumer and is judged separately: signals are fetched in batches, the
+// events of a batch are appended in one commit, and each signal is answered and acknowledged. What
+// cannot be judged is kept in the JetStream stream PARKED. What cannot be judged yet JetStream
+// delivers again after a pause.
 package signals
 
 import (
@@ -43,11 +43,11 @@ type Config struct {
 // named, once what a signal led to is durable. Refusals and repetitions are
 // answered too.
 //
-// Routes are judged concurrently, each in the order in which its signals came, so that a
-// flood delays its own route alone; what one payment may have waiting is bounded by
-// SIGNALS. A signal that comes before the payment has its route is tried again until
-// it has. A message leaves SIGNALS only when it is finished, so after a crash it comes
-// again, and changes nothing the second time.
+// Routes are judged concurrently, each in the order in which its signals came, so that a flood
+// delays only its own route; the number of waiting signals of one payment is bounded by SIGNALS. A
+// signal that comes before the payment has its route is tried again until it has. A message is
+// removed from SIGNALS only when it is finished, so after a crash it is delivered again, and
+// changes nothing the second time.
 //
 // Of a route with more than maxBacklog signals waiting, signals are dropped without an
 // answer, and their senders send them again: else one route could fill SIGNALS.
@@ -62,7 +62,7 @@ type Enforcer struct {
 	remade     prometheus.Counter
 	progress   atomic.Uint64 // counts signals taken and signals finished
 	silent     atomic.Bool   // signals wait and none is delivered
-	unfinished atomic.Int64  // signals delivered and not finished, at the last look
+	unfinished atomic.Int64  // signals delivered and not finished, at the last check
 	sheds      prometheus.Counter
 	shedLog    zerolog.Logger
 	parker     *parker
@@ -73,7 +73,7 @@ type Enforcer struct {
 // Times are the enforcer's pauses.
 type Times struct {
 	Retry     health.Backoff
-	Watch     time.Duration // between looks at the consumers and at the known routes
+	Watch     time.Duration // between checks of the consumers and the known routes
 	Heartbeat time.Duration
 }
 
@@ -108,7 +108,7 @@ func New(c Config) *Enforcer {
 		remade: health.Counter(c.Metrics, "payledger_enforcer_restarts_total", "Consumers of signals that had to be replaced because they delivered nothing while signals waited."),
 		mute:   health.Counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
 		unrecorded: health.Counter(c.Metrics, "payledger_signals_unrecorded_total",
-			"Refused signals that were only counted, because their payment has recorded as many as it keeps."),
+			"Refused signals that were only counted, because their payment has its maximum of recorded ones."),
 		sheds: health.Counter(c.Metrics, "payledger_signals_shed_total",
 			"Signals dropped without an answer because too many of their route waited."),
 		times: c.Times, backlog: maxBacklog,
@@ -183,11 +183,10 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	return g.Wait()
 }
 
-// open finds or makes the JetStream stream and makes the consumers anew, without those of
-// an earlier version. A new consumer begins with the oldest signal that was not
-// acknowledged, so signals that were delivered before come again at once and in
-// order. Its state is in memory only: read from disk it could be damaged, or belong
-// to an earlier SIGNALS, and skip signals.
+// open finds or creates the JetStream stream and recreates the consumers, without those of an
+// earlier version. A new consumer begins with the oldest signal that was not acknowledged, so
+// signals that were delivered before come again at once and in order. Its state is in memory only:
+// read from disk it could be damaged, or belong to an earlier SIGNALS, and skip signals.
 func (e *Enforcer) open(ctx context.Context, known []string) (jetstream.Stream, []*route, error) {
 	stream, err := bus.OpenSignals(ctx, e.config.Conn, e.config.LogID, known)
 	if err != nil {
@@ -198,7 +197,7 @@ func (e *Enforcer) open(ctx context.Context, known []string) (jetstream.Stream, 
 	for name := range before.Name() {
 		if strings.HasPrefix(name, bus.EnforcerConsumer) {
 			if err := stream.DeleteConsumer(ctx, name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-				return nil, nil, fmt.Errorf("making the consumers of %s anew: %w", bus.SignalsStream, err)
+				return nil, nil, fmt.Errorf("recreating the consumers of %s: %w", bus.SignalsStream, err)
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func TestFoldsGoOnWhereTheyWere(t *testing.T) {
 	}
 	b.Routed(t)
 	add(1)
-	r.folds[s.stream()].last.Position++ // another payment's record
+	r.states[s.stream()].last.Position++ // another payment's record
 	if _, err := r.fold(t.Context(), s); err == nil {
 		t.Error("went on behind a record that is not the stream's")
 	}
@@ -149,12 +149,12 @@ func TestFoldsGoOnWhereTheyWere(t *testing.T) {
 		t.Errorf("%d of late funds, %v", f.LateFunds, err)
 	}
 	// What is kept is bounded.
-	for range maxFolds {
-		r.folds[eventstore.PaymentStream(p.Project, b.IDs.Next())] = &folded{}
+	for range maxStates {
+		r.states[eventstore.PaymentStream(p.Project, b.IDs.Next())] = &cachedState{}
 	}
-	delete(r.folds, s.stream())
-	if _, err := r.fold(t.Context(), s); err != nil || len(r.folds) > maxFolds {
-		t.Errorf("%d folds are kept, %v", len(r.folds), err)
+	delete(r.states, s.stream())
+	if _, err := r.fold(t.Context(), s); err != nil || len(r.states) > maxStates {
+		t.Errorf("%d states are cached, %v", len(r.states), err)
 	}
 }
 

@@ -70,13 +70,12 @@ func (p *Parked) List(ctx context.Context, after uint64, reason string, limit in
 
 // Why a signal stays parked that was not judged again.
 const (
-	parkedCut          = "cut"           // only its beginning was kept
+	parkedCut          = "cut"           // only its beginning was stored
 	parkedUnknownRoute = "unknown_route" // SIGNALS takes none of its route
 )
 
-// Retry has a parked signal judged again and returns the reply. Then the signal
-// leaves PARKED; if it still cannot be judged, it is parked anew. found is false
-// when PARKED has none of that id.
+// Retry has a parked signal judged again and returns the reply. Then the signal leaves PARKED; if
+// it still cannot be judged, it is parked again. found is false when PARKED has none of that id.
 func (p *Parked) Retry(ctx context.Context, id uint64) (reply domain.SignalReply, found bool, err error) {
 	s, m, err := p.find(ctx, id)
 	if err != nil || m == nil {
@@ -107,8 +106,7 @@ func (p *Parked) Retry(ctx context.Context, id uint64) (reply domain.SignalReply
 	return reply, true, p.remove(ctx, s, id)
 }
 
-// Discard takes a signal out of PARKED for good. found is false when there is
-// none of that id.
+// Discard removes a signal from PARKED. found is false when there is none of that id.
 func (p *Parked) Discard(ctx context.Context, id uint64) (found bool, err error) {
 	s, m, err := p.find(ctx, id)
 	if err != nil || m == nil {
@@ -117,8 +115,7 @@ func (p *Parked) Discard(ctx context.Context, id uint64) (found bool, err error)
 	return true, p.remove(ctx, s, id)
 }
 
-// DiscardThrough takes all signals up to an id out of PARKED for good, and
-// answers how many there were.
+// DiscardThrough removes all signals up to an id from PARKED, and returns how many there were.
 func (p *Parked) DiscardThrough(ctx context.Context, id uint64) (uint64, error) {
 	s, err := p.conn.JetStream().Stream(ctx, bus.ParkedStream)
 	if err != nil {
@@ -137,7 +134,7 @@ func (p *Parked) DiscardThrough(ctx context.Context, id uint64) (uint64, error) 
 	return n, nil
 }
 
-// find answers a nil message when there is none of that id.
+// find returns a nil message when there is none of that id.
 func (p *Parked) find(ctx context.Context, id uint64) (jetstream.Stream, *jetstream.RawStreamMsg, error) {
 	s, err := p.conn.JetStream().Stream(ctx, bus.ParkedStream)
 	if err != nil {

@@ -24,16 +24,16 @@ const (
 	ParkedUnreadable     = "unreadable"      // the payment's own record is damaged
 )
 
-// Headers of a parked signal, beside those it came with.
+// Headers of a parked signal, besides its own.
 const (
 	HeaderParkedReason  = "Payledger-Parked-Reason"
 	HeaderParkedDetail  = "Payledger-Parked-Detail"
 	HeaderParkedSubject = "Payledger-Parked-Subject" // it was published on
-	headerParkedCut     = "Payledger-Parked-Cut"     // bytes it had, where only the first are kept
+	headerParkedCut     = "Payledger-Parked-Cut"     // its size in bytes, where only the first are stored
 )
 
 const (
-	// maxParkedBody bytes of a body are kept, and maxParkedDetail of the reason.
+	// maxParkedBody bytes of a body are stored, and maxParkedDetail of the reason.
 	maxParkedBody   = 4 << 10
 	maxParkedDetail = 512
 	// parkWait bounds how long JetStream may take to acknowledge a parked signal. After
@@ -52,7 +52,7 @@ type parker struct {
 	log     zerolog.Logger // of single signals
 	parked  *prometheus.CounterVec
 	again   time.Duration // parkAgain
-	watch   time.Duration // between looks at how full PARKED is
+	watch   time.Duration // between checks how full PARKED is
 	stream  jetstream.StreamConfig
 	fill    parkedFill
 
@@ -103,7 +103,7 @@ func (p *parker) open(ctx context.Context) bool {
 	return true
 }
 
-// fails notes that PARKED has to be opened again. p.mu is held.
+// fails notes that PARKED has to be opened again. The caller holds p.mu.
 func (p *parker) fails(err error) {
 	p.opened, p.failed = false, time.Now()
 	p.trouble.Set(err)
@@ -158,7 +158,7 @@ func oneLine(s string, most int) string {
 	}, s[:min(len(s), most)])
 }
 
-// watchFill looks how full PARKED is, until ctx ends, and opens it when it is not.
+// watchFill checks how full PARKED is, until ctx ends, and opens it when it is not open.
 func (p *parker) watchFill(ctx context.Context) error {
 	for {
 		p.open(ctx)
@@ -171,7 +171,7 @@ func (p *parker) watchFill(ctx context.Context) error {
 	}
 }
 
-// parkedFill is how full PARKED was at the last look. Safe for concurrent use.
+// parkedFill is how full PARKED was at the last check. Safe for concurrent use.
 type parkedFill struct {
 	log zerolog.Logger
 
@@ -179,7 +179,7 @@ type parkedFill struct {
 	state   jetstream.StreamState
 	most    int64 // bytes
 	looked  bool
-	base    uint64 // how many were gone when first looked
+	base    uint64 // how many were removed before the first check
 	alarmed bool
 	removed uint64 // by command
 }
@@ -199,14 +199,14 @@ func (f *parkedFill) set(info *jetstream.StreamInfo) {
 		f.alarmed = true
 		f.log.Error().Uint64("signals", s.Msgs).Uint64("bytes", s.Bytes).Int("percent", int(100*full)).
 			Msg("many signals could not be judged and fill the JetStream stream " + bus.ParkedStream + "; when it is full the oldest give way: " +
-				"see payledger signals parked, mend what sends them, then retry or discard them")
+				"see payledger signals parked, correct their sender, then retry or discard them")
 	case full < parkedAlarm/2 && f.alarmed:
 		f.alarmed = false
-		f.log.Info().Uint64("signals", s.Msgs).Msg("the JetStream stream " + bus.ParkedStream + " has room again")
+		f.log.Info().Uint64("signals", s.Msgs).Msg("the JetStream stream " + bus.ParkedStream + " has space again")
 	}
 }
 
-// ratio is how full PARKED is. f.mu is held.
+// ratio is how full PARKED is. The caller holds f.mu.
 func (f *parkedFill) ratio() float64 {
 	if f.most <= 0 {
 		return 0

@@ -38,7 +38,7 @@ func (e *Enforcer) countRefusal(s *signal, reply domain.SignalReply) {
 	switch {
 	case reason == domain.ReasonStartedEarly:
 		alarm().Msg("a provider says that a payment is paid by an attempt begun before the payment was created; it is refused and " +
-			"booked nowhere: ask the provider whose money it is, and compare its clock with this one")
+			"not booked: ask the provider whose money it is, and compare its clock with this one")
 	case reason != domain.ReasonReferenceUsed || s.taken == nil:
 	case says.RefundID != nil:
 		s.taken.addToLine(alarm()).Msg("a provider names one reference for two refunds; the holder has it, this signal is refused " +

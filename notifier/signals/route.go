@@ -36,14 +36,14 @@ type route struct {
 	name     string
 	consumer jetstream.Consumer
 	arrived  chan *signal
-	folds    map[eventstore.Stream]*folded
+	states   map[eventstore.Stream]*cachedState
 	unacked  atomic.Int64 // signals delivered and not finished when watch last looked, without those finished since
 }
 
 func (e *Enforcer) newRoute(name string, consumer jetstream.Consumer) *route {
 	return &route{
 		Enforcer: e, name: name, consumer: consumer,
-		arrived: make(chan *signal, maxBatch), folds: make(map[eventstore.Stream]*folded),
+		arrived: make(chan *signal, maxBatch), states: make(map[eventstore.Stream]*cachedState),
 	}
 }
 
@@ -70,7 +70,7 @@ func (r *route) take(ctx context.Context) error {
 		s := newSignal(msg.Subject(), meta.Sequence.Stream, meta.Timestamp, msg.Data(), msg.Headers())
 		s.ack = msg.Reply()
 		if meta.NumPending > r.backlog {
-			if err := r.shed(s); err != nil {
+			if err := r.drop(s); err != nil {
 				return err
 			}
 			continue
@@ -198,8 +198,8 @@ func (r *route) decide(ctx context.Context, s *signal) (c eventstore.Commit, eve
 	}
 	cmd := domain.ApplySignal{Signal: s.says, Reason: s.reason, Unrecorded: f.unrecorded}
 	if h := s.taken; h != nil {
-		// The reference's holder is another payment, this one by late funds that it no
-		// longer keeps, or another refund or return.
+		// The reference belongs to another payment, to late funds of this one that are no longer in its
+		// state, or to another refund or return.
 		if h.stream == s.stream() && h.says.RefundID == nil {
 			cmd.Earlier = &h.says
 		} else {
@@ -219,20 +219,20 @@ func (r *route) decide(ctx context.Context, s *signal) (c eventstore.Commit, eve
 	return c, event, nil
 }
 
-// The folds of long streams are kept, so that one more signal costs the same however many
-// a payment has had.
+// The states of long streams are cached, so that one more signal costs the same after any number of
+// them.
 const (
-	maxFolds       = 256
+	maxStates      = 256
 	minFoldRecords = 32 // a shorter stream is read again as quickly
 )
 
 // fold folds the signal's payment up to the end of its stream.
-func (r *route) fold(ctx context.Context, s *signal) (*folded, error) {
-	f := r.folds[s.stream()]
+func (r *route) fold(ctx context.Context, s *signal) (*cachedState, error) {
+	f := r.states[s.stream()]
 	if f == nil {
-		f = &folded{Payment: domain.Payment{Project: s.project, ID: s.payment}}
+		f = &cachedState{Payment: domain.Payment{Project: s.project, ID: s.payment}}
 	}
-	delete(r.folds, s.stream()) // after an error half of it may have been folded
+	delete(r.states, s.stream()) // after an error half of it may have been folded
 	f, last, err := eventstore.FoldAfter(ctx, r.config.Ledger, s.stream(), f, f.last)
 	if err != nil {
 		return nil, err
@@ -242,16 +242,16 @@ func (r *route) fold(ctx context.Context, s *signal) (*folded, error) {
 	}
 	last.Body, last.Event = nil, nil
 	if f.last = last; last.Sequence > minFoldRecords {
-		if len(r.folds) >= maxFolds {
-			clear(r.folds)
+		if len(r.states) >= maxStates {
+			clear(r.states)
 		}
-		r.folds[s.stream()] = f
+		r.states[s.stream()] = f
 	}
 	return f, nil
 }
 
-// folded is the payment by which signals are judged: its stream folded up to last.
-type folded struct {
+// cachedState is the payment by which signals are judged: its stream folded up to last.
+type cachedState struct {
 	domain.Payment
 
 	last       eventstore.Stored // without its body
@@ -260,7 +260,7 @@ type folded struct {
 }
 
 // Evolve changes f itself, which has one owner.
-func (f *folded) Evolve(e domain.Event) *folded {
+func (f *cachedState) Evolve(e domain.Event) *cachedState {
 	f.Payment = f.Payment.Evolve(e)
 	if _, ok := e.(domain.PaymentSignalRefused); ok {
 		f.unrecorded = 0
@@ -268,8 +268,8 @@ func (f *folded) Evolve(e domain.Event) *folded {
 	return f
 }
 
-// park keeps a signal that cannot be judged in PARKED, or has it tried again while PARKED
-// cannot be written.
+// park moves a signal that cannot be judged to PARKED, or has it tried again while PARKED cannot be
+// written.
 func (r *route) park(ctx context.Context, s *signal, reason string, why error) error {
 	if !r.parker.park(ctx, s, reason, why.Error()) {
 		return r.retry(s)
@@ -281,18 +281,17 @@ func (r *route) park(ctx context.Context, s *signal, reason string, why error) e
 // of them cost little.
 func (r *route) retry(s *signal) error {
 	if r.unacked.Load() > int64(r.backlog) {
-		return r.shed(s)
+		return r.drop(s)
 	}
 	pause := min(max(time.Since(s.stored)/retryPart, retryFirst), retryMost)
 	return r.respond(s, fmt.Appendf(nil, `-NAK {"delay":%d}`, pause))
 }
 
-// shed takes a signal that there is no room for out of SIGNALS without an answer, so that
-// its sender sends it again.
-func (r *route) shed(s *signal) error {
+// drop removes an excess signal from SIGNALS without an answer, so that its sender sends it again.
+func (r *route) drop(s *signal) error {
 	r.sheds.Inc()
 	r.shedLog.Error().Str("route", s.route).Str("subject", s.subject).
-		Msg("more signals of the route wait than there is room for; this one is dropped without an answer, so that its sender sends it again: " +
+		Msg("more signals of the route wait than fit; this one is dropped without an answer, so that its sender sends it again: " +
 			"see what floods the route, and payledger_signals_waiting and payledger_parking_up")
 	return r.acknowledge(s)
 }
@@ -326,7 +325,7 @@ func (r *route) acknowledge(s *signal) error {
 	return r.respond(s, []byte("+ACK"))
 }
 
-// respond tells JetStream what becomes of a signal that was delivered.
+// respond acknowledges a delivered signal to JetStream, or asks for it again.
 func (r *route) respond(s *signal, word []byte) error {
 	if err := r.config.Conn.NATS().Publish(s.ack, word); err != nil {
 		return fmt.Errorf("acknowledging a signal: %w", err)

@@ -13,16 +13,16 @@ import (
 	"payledger/notifier/bus"
 )
 
-// signal is a message of SIGNALS that was delivered and is not finished. Of its body no
-// more is kept in memory than PARKED would keep.
+// signal is a message of SIGNALS that was delivered and is not finished. Of its body no more is in
+// memory than PARKED would store.
 type signal struct {
 	sequence uint64
 	stored   time.Time // in SIGNALS
 	subject  string    // at most maxSubject bytes of it
-	ack      string    // the subject to tell JetStream on what becomes of it
+	ack      string    // the subject of its acknowledgement to JetStream
 
 	body    []byte // at most maxParkedBody bytes of it
-	cut     int    // bytes the body had, where only the first are kept; 0: all are
+	cut     int    // the body's size, where only the first bytes are stored; 0: all are
 	replyTo string // empty: no answer is wanted
 	mute    bool   // an answer was asked for where none may be sent
 
@@ -37,11 +37,11 @@ type signal struct {
 	done  bool    // it leaves the batch that it is judged in
 }
 
-// maxSubject bytes of a subject are kept; that of a signal is shorter.
+// maxSubject bytes of a subject are stored; that of a signal is shorter.
 const maxSubject = 512
 
-// newSignal reads a message of SIGNALS. It keeps nothing of data and header,
-// which share memory.
+// newSignal reads a message of SIGNALS. It copies what it needs of data and header, which share
+// memory.
 func newSignal(subject string, sequence uint64, stored time.Time, data []byte, header nats.Header) *signal {
 	s := &signal{sequence: sequence, stored: stored, subject: subject, replyTo: bus.ReplySubject(header)}
 	s.mute = s.replyTo == "" && len(header[bus.ReplyHeader]) > 0

@@ -11,15 +11,14 @@ import (
 	"payledger/domain"
 )
 
-// Render is the version of the form that Body gives new notifications. The
-// version is kept with each notification, so that its bytes stay the same when
-// the form changes while it is under way.
+// Render is the version of the form that Body gives new notifications. The version is stored with
+// each notification, so that its bytes stay the same when the form changes before it is delivered.
 const Render = 1
 
-// Notification is what one event tells a merchant. Exactly one of Payment,
-// Refund and Endpoint is set, the one that Kind is about.
+// Notification is the notification of one event to a merchant. Exactly one of Payment, Refund and
+// Endpoint is set, the one that Kind is about.
 type Notification struct {
-	EventID  domain.ID // the Webhook-Id; endpoint.test gets one of its own
+	EventID  domain.ID // the Webhook-Id; endpoint.test gets a new one
 	Kind     domain.Kind
 	At       domain.Instant // when it happened
 	Sequence uint64         // within the payment, its refunds included; 0 for endpoint.test
@@ -46,10 +45,9 @@ type tested struct {
 	EndpointID string `json:"endpoint_id"`
 }
 
-// Body renders a notification in a version of the form. It depends on its
-// arguments alone, and a payment's payload comes out byte for byte as the
-// merchant sent it. The data of payment.* and refund.* is the object as of the
-// event, never with instructions; that of endpoint.test is
+// Body renders a notification in a version of the form. It depends only on its arguments, and a
+// payment's payload comes out byte for byte as the merchant sent it. The data of payment.* and
+// refund.* is the object as of the event, never with instructions; that of endpoint.test is
 // {"endpoint_id":"we_…"}, and such a body has no sequence and no position.
 func Body(render int, n Notification) ([]byte, error) {
 	if render != 1 {
@@ -87,7 +85,7 @@ func (n Notification) data() (any, error) {
 		n.Kind == domain.KindEndpointTest:
 		return tested{n.Endpoint}, nil
 	default:
-		return nil, fmt.Errorf("its kind %q does not fit what it carries", n.Kind)
+		return nil, fmt.Errorf("its kind %q does not fit its content", n.Kind)
 	}
 }
 

@@ -15,11 +15,10 @@ import (
 	"payledger/notifier/connector/client"
 )
 
-// useTime bounds the use of a connection for one attempt, on the connection
-// itself: it ends there even where net/http has handed the connection to code
-// that heeds no context, as it does after "101 Switching Protocols". It is
-// longer than an attempt and the idle time after it together, so that it never
-// cuts off an attempt that keeps its own limits.
+// useTime bounds the use of a connection for one attempt, on the connection itself: it ends there
+// even where net/http has passed the connection to code that ignores contexts, as it does after
+// "101 Switching Protocols". It is longer than an attempt and the idle time after it together, so
+// that it never cuts off an attempt that keeps its own limits.
 const useTime = domain.AnswerTime + bodyTime + idleTime + time.Second
 
 // maxAnswer and maxHandshake bound the bytes that are read: of an answer with its
@@ -47,9 +46,9 @@ type dialingKey struct{}
 
 type dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// needed dials by next until the Sender is closed. When another connection becomes
-// free first, the transport lets a dial go on for the next attempt: only as many
-// may as spare has room for, because each takes a socket.
+// needed dials by next until the Sender is closed. When another connection becomes free first, the
+// transport lets a dial continue for the next attempt: the size of spare bounds these, because each
+// takes a socket.
 func (s *Sender) needed(next dial) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		s.dialing.RLock()
@@ -153,7 +152,7 @@ func renew(c net.Conn, bytes int64) {
 	}
 	if m, ok := c.(*metered); ok {
 		m.left.Store(bytes)
-		_ = m.SetDeadline(time.Now().Add(useTime)) // fails on a closed connection alone
+		_ = m.SetDeadline(time.Now().Add(useTime)) // fails only on a closed connection
 	}
 }
 

@@ -1,7 +1,6 @@
-// Package webhook is everything about one request that notifies a merchant:
-// the secret it is signed with, the bytes of its body, its headers, the call
-// itself and how long to wait before the next try. It knows no queues: which
-// notification is due, and when, is decided in package delivery.
+// Package webhook is everything about one request that notifies a merchant: the secret it is signed
+// with, the bytes of its body, its headers, the call itself and how long to wait before the next
+// try. It has no queues: package delivery decides which notification is due, and when.
 //
 // # What is sent
 //
@@ -28,9 +27,8 @@
 //
 // # How long it takes
 //
-// Name and connection have 5 s, the TLS handshake 5 s, the head of the answer
-// 15 s from the beginning, its body, which decides nothing, 2 s more; 64 KiB
-// are read at most. Contexts keep these limits, and a deadline on the
-// connection stands behind them, because not everything that net/http does
-// with a connection heeds a context.
+// Name and connection have 5 s, the TLS handshake 5 s, the head of the answer 15 s from the
+// beginning, its body, which decides nothing, 2 s more; 64 KiB are read at most. Contexts enforce
+// these limits, and so does a deadline on the connection, because net/http does not observe the
+// context in every use of a connection.
 package webhook

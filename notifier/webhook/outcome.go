@@ -12,7 +12,7 @@ import (
 	"payledger/domain"
 )
 
-// keptAnswer is how much of an answer's body is kept, in bytes.
+// keptAnswer is how much of an answer's body is stored, in bytes.
 const keptAnswer = 1 << 10
 
 // Class says what went wrong with an attempt. Classes are shown to merchants
@@ -59,10 +59,9 @@ type Outcome struct {
 
 func failed(c Class) Outcome { return Outcome{Class: c, Refused: c == ClassRefusedTarget} }
 
-// answered classifies an answer by its head alone. A 101 is the only 1xx that
-// comes here, and is no success: net/http skips other interim answers, as HTTP
-// requires, and limits of time and bytes end a request that never gets a final
-// one.
+// answered classifies an answer only by its head. A 101 is the only 1xx that reaches this function,
+// and is no success: net/http skips other interim answers, as HTTP requires, and limits of time and
+// bytes end a request that never gets a final one.
 func answered(resp *http.Response, now time.Time) Outcome {
 	o := Outcome{Status: resp.StatusCode, Gone: resp.StatusCode == http.StatusGone}
 	switch resp.StatusCode / 100 {
@@ -99,9 +98,8 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), domain.MaxRetryAfter)
 }
 
-// readAnswer keeps the beginning of a body. It reads on up to a limit, because a
-// connection is used again only if its answer was read to the end. Errors do not
-// matter.
+// readAnswer returns the beginning of a body. It reads up to a limit, because a connection is used
+// again only if its answer was read to the end. Errors do not matter.
 func readAnswer(body io.Reader) []byte {
 	kept, err := io.ReadAll(io.LimitReader(body, keptAnswer))
 	if err == nil && len(kept) == keptAnswer {

@@ -18,9 +18,9 @@ const (
 	jitter = 0.25
 )
 
-// Schedule lists the waits before each try of a notification: the first
-// before the first try, the next after the first one failed, and so on. When
-// none is left, the notification is given up.
+// Schedule lists the waits before each try of a notification: the first before the first try, the
+// next after the first one failed, and so on. When none is left, the notification is abandoned
+// (given_up).
 type Schedule []time.Duration
 
 // DefaultSchedule is twelve tries over some 76 hours.

@@ -11,18 +11,17 @@ import (
 	"strings"
 )
 
-// secretLabel keeps the keys of webhook secrets apart from others derived from
-// the same master key. It is part of every secret and never changes.
+// secretLabel separates the keys of webhook secrets from others derived from the same master key.
+// It is part of every secret and never changes.
 const secretLabel = "payledger webhook secret 1" //nolint:gosec // a label and no secret
 
 // secretPrefix marks a Standard Webhooks secret.
 const secretPrefix = "whsec_"
 
-// Secrets derives the signing secrets of endpoints, which are kept nowhere: a
-// secret is "whsec_" and, in base64, the HMAC-SHA256 of the endpoint's id, a
-// zero byte and the decimal generation, under a key that HKDF-SHA256 draws
-// from one version of the master key. A Secrets is immutable and safe for
-// concurrent use.
+// Secrets derives the signing secrets of endpoints, which are not stored: a secret is "whsec_" and,
+// in base64, the HMAC-SHA256 of the endpoint's id, a zero byte and the decimal generation, under a
+// key that HKDF-SHA256 draws from one version of the master key. A Secrets is immutable and safe
+// for concurrent use.
 type Secrets struct {
 	keys    map[int][]byte
 	current int

@@ -37,9 +37,9 @@ const DefaultRequests = 1024
 
 // Config is how notifications are sent.
 type Config struct {
-	// Requests is how many attempts the caller makes at the same time, at most.
-	// Beside their connections at most as many are kept for reuse, and a quarter
-	// as many are being made for that. Default: DefaultRequests.
+	// Requests is how many attempts the caller makes at the same time, at most. Besides their
+	// connections at most as many idle ones are kept for reuse, and a quarter as many are being
+	// dialled. Default: DefaultRequests.
 	Requests int
 
 	// AllowPrivate permits http, every port and every address, for

@@ -13,8 +13,8 @@ import (
 	"payledger/domain/projects"
 )
 
-// The headers of a notification beside Content-Type and User-Agent, in the
-// spelling of http.Header.
+// The headers of a notification besides Content-Type and User-Agent, in the spelling of
+// http.Header.
 const (
 	HeaderID        = "Webhook-Id"
 	HeaderTimestamp = "Webhook-Timestamp"
@@ -29,7 +29,7 @@ const (
 // bytes.
 const minSecret = len(secretPrefix) + 32
 
-// Sign answers the three Standard Webhooks headers of one attempt: id,
+// Sign returns the three Standard Webhooks headers of one attempt: id,
 // timestamp and signature. While secrets overlap there are several, the newest
 // first, and as many signatures; a receiver needs to know one.
 func Sign(id string, at time.Time, body []byte, secrets ...string) (http.Header, error) {

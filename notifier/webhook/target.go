@@ -14,9 +14,8 @@ import (
 	"payledger/notifier/connector/client"
 )
 
-// Check says what is wrong with the URL of an endpoint, in words for its
-// owner, or answers nil. It looks at the URL alone: what a name resolves to is
-// judged at every connection.
+// Check says what is wrong with the URL of an endpoint, in words for its owner, or returns nil. It
+// checks only the URL: what a name resolves to is checked at every connection.
 func (s *Sender) Check(target string) error {
 	_, err := parseTarget(target, s.config.AllowPrivate)
 	return err

@@ -14,8 +14,8 @@ import (
 	"payledger/notifier/health"
 )
 
-// expirer closes payments whose time is over. When a payment's time is over
-// is the domain's to say: the view only tells where to look.
+// expirer closes payments whose time is over. The domain decides when a payment's time is over: the
+// view only finds the candidates.
 type expirer struct {
 	ledger  eventstore.Ledger
 	ids     *domain.IDs

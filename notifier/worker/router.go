@@ -40,7 +40,7 @@ type unrouted struct {
 
 const (
 	routerBatch = 512
-	routerEvery = time.Second // between looks for payments that are new
+	routerEvery = time.Second // between searches for new payments
 )
 
 func newRouter(c Config) *router {
@@ -74,9 +74,9 @@ func (r *router) run(ctx context.Context) error {
 	}
 }
 
-// routeWaiting decides the payments without a route that were created behind a position,
-// those up to seen not for the first time. It answers the last one's. What cannot be
-// read is tried until it can be.
+// routeWaiting decides the payments without a route that were created after a position, those up to
+// seen not for the first time. It returns the last one's. What cannot be read is tried until it can
+// be.
 func (r *router) routeWaiting(ctx context.Context, after, seen eventstore.Position) (eventstore.Position, error) {
 	for {
 		var at []eventstore.Position
@@ -121,9 +121,9 @@ func (r *router) routeWaiting(ctx context.Context, after, seen eventstore.Positi
 	}
 }
 
-// route assigns each payment a route, or fails it if no rule takes it. Those
-// that have moved on are left alone. It answers the payments to be tried again,
-// and whether after a pause; the error is the context's or ends the work.
+// route assigns each payment a route, or fails it if no rule takes it. Those that have moved on are
+// left alone. It returns the payments to be tried again, and whether after a pause; the error is
+// the context's or ends the work.
 func (r *router) route(ctx context.Context, payments []unrouted) (again []unrouted, wait bool, err error) {
 	commits, of := make([]eventstore.Commit, 0, len(payments)), make([]unrouted, 0, len(payments))
 	for _, p := range payments {
@@ -153,8 +153,8 @@ func (r *router) route(ctx context.Context, payments []unrouted) (again []unrout
 	return again, wait, ctx.Err()
 }
 
-// decide answers what is to be recorded of a payment, if anything. A payment
-// that nobody has changed is what its first event says.
+// decide returns the commit for a payment, if any. The state of an unchanged payment is that of its
+// first event.
 func (r *router) decide(ctx context.Context, p unrouted) (c eventstore.Commit, e domain.Event, err error) {
 	id, ok := domain.ParseID(p.Stream.ID)
 	if !ok {
@@ -181,8 +181,8 @@ func (r *router) decide(ctx context.Context, p unrouted) (c eventstore.Commit, e
 	return c, e, err
 }
 
-// refused answers the error if it is the context's or ends the work. Others are
-// logged: they concern that payment alone.
+// refused returns the error if it is the context's or ends the work. Others are logged: they
+// concern only that payment.
 func (r *router) refused(ctx context.Context, s eventstore.Stream, err error) error {
 	switch {
 	case err == nil:

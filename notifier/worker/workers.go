@@ -1,5 +1,4 @@
-// Package worker acts on payments by itself: it gives new payments a route and
-// expires payments whose time is over.
+// Package worker assigns routes to waiting payments and expires payments whose time is over.
 package worker
 
 import (
@@ -16,15 +15,15 @@ import (
 	"payledger/notifier/health"
 )
 
-// UnroutedView knows the payments that have no route yet.
+// UnroutedView lists the payments that have no route yet.
 type UnroutedView interface {
-	// EachUnrouted calls fn for the positions of all payment.created whose payment is
-	// still in status created, lowest first, from behind a position, up to limit, and
-	// returns fn's error. It knows what was durable when it was called.
+	// EachUnrouted calls fn for the positions of all payment.created whose payment is still in status
+	// created, lowest first, after a position, up to limit, and returns fn's error. It reflects what
+	// was durable when it was called.
 	EachUnrouted(ctx context.Context, after eventstore.Position, limit int, fn func(created eventstore.Position) error) error
 }
 
-// DueView knows when payments expire.
+// DueView lists payments by when they expire.
 type DueView interface {
 	// EachDue calls fn for up to limit payments whose expiry is due before an
 	// instant, soonest first, and returns fn's error.

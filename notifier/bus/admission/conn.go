@@ -36,7 +36,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// discard closes a connection so that the kernel keeps nothing of it.
+// discard closes a connection so that the kernel keeps no state of it.
 func discard(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

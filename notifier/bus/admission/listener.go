@@ -5,10 +5,10 @@
 // closed after Patience otherwise. At most PerAddress connections of one address wait,
 // and at most Max of all; those that have authenticated do not count.
 //
-// In a full Listener no address keeps others out: a new connection takes the place of
-// the oldest one of the address that has most. One of that address itself takes it only
-// if the oldest one has waited for some time, and is closed at once otherwise, so that
-// a client that connects again and again costs little.
+// In a full Listener no address keeps others out: a new connection replaces the oldest one of the
+// address that has most. One of that address itself replaces it only if the oldest one has waited
+// for some time, and is closed at once otherwise, so that a client that connects again and again
+// costs little.
 //
 // An address is an IPv4 address, or the /64 in which an IPv6 client can choose its own.
 package admission
@@ -55,8 +55,8 @@ func New(l net.Listener, name string, log zerolog.Logger) *Listener {
 	}
 }
 
-// Accept waits for a connection. It goes on when no more files can be opened, and fails
-// only once the listener is closed.
+// Accept waits for a connection. It continues when no more files can be opened, and fails only once
+// the listener is closed.
 func (l *Listener) Accept() (*Conn, error) {
 	for {
 		raw, err := l.listener.Accept()

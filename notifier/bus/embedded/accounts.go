@@ -7,16 +7,15 @@ import (
 	"payledger/notifier/bus"
 )
 
-// Accounts of the embedded server. Outsiders live in accounts of their own
-// and reach into that of the ledger only through the exports below.
+// Accounts of the embedded server. Outsiders have separate accounts and reach that of the ledger
+// only through the exports below.
 //
-// Permissions alone are not sufficient. A client that may publish a request also
-// names the subject its answer goes to, and JetStream answers with full rights: with
-// "MSG.NEXT" and the reply $JS.API.STREAM.DELETE.SIGNALS a subscriber could
-// delete a JetStream stream, with a signal and an events subject as the reply
-// a connector could write into EVENTS. Across accounts the server replaces
-// every such subject by one of its own, so an answer can only come back to
-// the account that asked.
+// Permissions alone are not sufficient. A client that may publish a request also names the subject
+// its answer goes to, and JetStream answers with full rights: with "MSG.NEXT" and the reply
+// $JS.API.STREAM.DELETE.SIGNALS a subscriber could delete a JetStream stream, with a signal and an
+// events subject as the reply a connector could write into EVENTS. Across accounts the server
+// replaces every such subject by its own, so an answer can only come back to the account that
+// asked.
 const (
 	AccountLedger      = "LEDGER"
 	accountSubscribers = "SUBSCRIBERS"
@@ -43,14 +42,12 @@ const (
 	maxConsumerConnections  = 8      // of the account of each Consumer
 	maxOutsideSubscriptions = 10_000 // of each connection
 
-	// answerTime is how long a connector may answer a call; whoever asked has left
-	// long before.
+	// answerTime is how long a connector may answer a call; the caller has given up long before.
 	answerTime = "30s"
 )
 
-// accounts writes the accounts, users and permissions in the server's
-// configuration language. Without outsiders the ledger's account stands
-// alone.
+// accounts writes the accounts, users and permissions in the server's configuration language.
+// Without outsiders there is only the ledger's account.
 func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Consumer) string {
 	ledger := account{
 		name: AccountLedger, jetStream: true, user: Credential{bus.UserLedger, ledgerPassword},

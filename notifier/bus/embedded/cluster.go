@@ -77,8 +77,8 @@ func (s *Server) Deserted() bool {
 // options are the cluster's part in those of the server.
 func (c *Cluster) options(o *natsserver.Options, routes *front) {
 	o.ServerName, o.SyncAlways = c.Node, true
-	// A server without a listener never becomes ready in a cluster. Only this process
-	// knows a password of it.
+	// A server without a listener never becomes ready in a cluster. Only this process has a password
+	// for it.
 	onLoopback(o)
 	o.Cluster = natsserver.ClusterOpts{
 		Name: c.Name, Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, Advertise: c.Own, NoAdvertise: true,
@@ -94,8 +94,8 @@ func (c *Cluster) options(o *natsserver.Options, routes *front) {
 
 const (
 	routeTLSTime = admission.Patience // for a handshake between two servers
-	// A peer that is silent for some 12 s is dialled anew. Else, after a network that lost
-	// everything, TCP would send again only after as long a time as that lasted.
+	// A peer that is silent for some 12 s is dialled again. Else, after an outage of the network, TCP
+	// would retransmit only after as long a time as that lasted.
 	routePing    = 3 * time.Second
 	routePings   = 3  // without an answer
 	reportedEach = 60 // failed attempts to reach a peer are logged

@@ -15,11 +15,11 @@ import (
 // Config configures the embedded NATS server.
 type Config struct {
 	Dir         string        // its own directory; made when missing
-	Listen      string        // HOST:PORT, port 0 for any; empty: nobody but this process can connect
+	Listen      string        // HOST:PORT, port 0 for any; empty: only this process can connect
 	TLS         *tls.Config   // of Listen; nil: plain text
 	Credentials Credentials   // of those who connect to Listen
 	Consumers   bus.Consumers // others who connect to Listen; zero: none
-	WatchEvery  time.Duration // between looks at whether it works; 0: a second
+	WatchEvery  time.Duration // between checks whether it works; 0: a second
 	MaxStore    int64         // bytes JetStream may keep on disk; 0: as much as there is
 	Cluster     *Cluster      // nil: the server is alone
 	Log         zerolog.Logger
@@ -57,8 +57,7 @@ func (s *Server) options() (*natsserver.Options, error) {
 	return o, nil
 }
 
-// onLoopback has the server take its clients at any free port of this machine. A reload
-// keeps the port.
+// onLoopback has the server listen on any free port of this machine. A reload keeps the port.
 func onLoopback(o *natsserver.Options) {
 	o.DontListen, o.Host, o.Port = false, "127.0.0.1", natsserver.RANDOM_PORT
 }
@@ -79,8 +78,8 @@ func (s *Server) ReloadConsumers() error {
 	case s.config.Listen == "":
 		return nil
 	}
-	// nats-server 2.15 subscribes the imports of an account that is new in a reload
-	// only at the next one: without the second, its requests find nobody.
+	// nats-server 2.15 subscribes the imports of an account that is new in a reload only at the next
+	// one: without the second, its requests have no responders.
 	for range 2 {
 		o, err := s.options()
 		if err != nil {

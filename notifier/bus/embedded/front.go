@@ -14,9 +14,9 @@ import (
 	"payledger/notifier/bus/admission"
 )
 
-// front takes the connections of a public address and passes them on to a listener of
-// the NATS server on loopback. That server bounds its connections in all alone, whether
-// they have signed in or not and wherever they come from.
+// front takes the connections of a public address and passes them on to a listener of the NATS
+// server on loopback. That server only bounds the number of all connections, whether they have
+// signed in or not and from any address.
 type front struct {
 	listener *admission.Listener
 	routes   bool                              // it is for other servers, not for clients

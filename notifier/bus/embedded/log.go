@@ -9,9 +9,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// serverLog passes the NATS server's log on. The server's notices are debug
-// records here: the Server itself logs what matters to the operator.
-// A fatal record ends nothing; it is kept as the reason why a start failed.
+// serverLog passes the NATS server's log on. The server's notices are debug records here: the
+// Server itself logs what matters to the operator. A fatal record does not end the process; it is
+// the reason why a start failed.
 type serverLog struct {
 	log     zerolog.Logger
 	ofConns zerolog.Logger // errors of single connections, some of them left out
@@ -39,7 +39,7 @@ func (l *serverLog) Noticef(format string, v ...any) { l.write(zerolog.DebugLeve
 func (l *serverLog) Debugf(format string, v ...any)  { l.write(zerolog.DebugLevel, format, v) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.write(zerolog.TraceLevel, format, v) }
 
-// Errorf tells a connection by how the server begins what it says of one.
+// Errorf recognises a record about a connection by its beginning.
 func (l *serverLog) Errorf(format string, v ...any) {
 	if strings.Contains(format, " - cid:") || strings.Contains(format, " - rid:") {
 		l.ofConns.Error().Msg(strings.TrimSpace(fmt.Sprintf(format, v...)))

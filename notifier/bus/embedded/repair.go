@@ -27,11 +27,11 @@ const (
 	repairAside   = "aside"   // a directory was moved aside, or deleted if the log has it all
 )
 
-// keptAside bounds the directories that are kept under another name.
+// keptAside bounds the quarantined directories.
 const keptAside = 3
 
 // errUnwritable: the disk takes no writes, so no repair can help.
-var errUnwritable = errors.New("the disk of the embedded NATS server takes no writes; make room on it, or mend it, and all goes on by itself")
+var errUnwritable = errors.New("the disk of the embedded NATS server takes no writes; free some space, or repair it, and the server continues by itself")
 
 // Repair starts JetStream again. If a JetStream stream is named, its directory is moved
 // aside before, so that the stream is created again; not in a cluster. While the disk
@@ -111,12 +111,12 @@ func (s *Server) ForgetConsumer(stream, consumer string) (lost bool, err error) 
 	return true, os.RemoveAll(dir)
 }
 
-// Aside stands in the name of what was moved aside.
+// Aside is part of the name of a quarantined directory.
 const Aside = "-damaged-"
 
-// moveAside renames JetStream's directory, or that of a stream in it, so that the
-// signals in it are kept for the operator. EVENTS is deleted instead, since the log is
-// the original. The server has not loaded what is there.
+// moveAside quarantines JetStream's directory, or that of a stream in it: it is renamed, so that
+// the signals in it are left for the operator. EVENTS is deleted instead, since the log is the
+// original. The server has not loaded the directory.
 func (s *Server) moveAside(dir string) error {
 	s.repaired.WithLabelValues(repairAside).Inc()
 	events := s.streamDir(bus.EventsStream)
@@ -124,7 +124,7 @@ func (s *Server) moveAside(dir string) error {
 		return os.RemoveAll(events)
 	}
 	if dir == s.storeDir() {
-		_ = os.RemoveAll(events) // if some stays, it only takes room
+		_ = os.RemoveAll(events) // if some stays, it only takes space
 	}
 	err := os.Rename(dir, filepath.Join(s.config.Dir, filepath.Base(dir)+Aside+time.Now().UTC().Format("20060102T150405.000")))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +134,7 @@ func (s *Server) moveAside(dir string) error {
 	return nil
 }
 
-// pruneAside keeps the newest of what was moved aside.
+// pruneAside deletes all but the newest quarantined directories.
 func (s *Server) pruneAside() {
 	all, err := filepath.Glob(filepath.Join(s.config.Dir, "*"+Aside+"*"))
 	if err != nil || len(all) <= keptAside {

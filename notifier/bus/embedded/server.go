@@ -1,12 +1,12 @@
 // Package embedded is the NATS server in this process: its accounts and the
 // credentials of outsiders, the watch over JetStream's directory and its repairs.
 //
-// Everything in JetStream is derived from the log or sent again, so the server
-// syncs nothing by itself, and a directory that it cannot read is renamed and made
-// anew. One of a cluster (see Cluster) syncs everything and repairs nothing.
+// Everything in JetStream is derived from the log or sent again, so the server syncs nothing by
+// itself, and a directory that it cannot read is renamed and recreated. One of a cluster (see
+// Cluster) syncs everything and repairs nothing.
 //
-// It listens on loopback alone, at ports that nobody is told. What takes connections
-// from elsewhere is in front of it, and bounds those that have not signed in.
+// It listens only on loopback, at unpublished ports. A front accepts connections from elsewhere,
+// and bounds those that have not signed in.
 package embedded
 
 import (
@@ -70,14 +70,13 @@ const (
 	recoverAtOnce = 64 << 20
 )
 
-// Start starts the server and returns when it takes connections. It
-// fails when Listen cannot be listened on or the directory cannot be made. It
-// does not wait for a large directory, nor for a disk that takes no writes:
-// what Connect has made connects by itself when the server runs, and Run mends
-// what fails then.
+// Start starts the server and returns when it takes connections. It fails when Listen cannot be
+// listened on or the directory cannot be made. It does not wait for a large directory, nor for a
+// disk that takes no writes: the connections of Connect connect by themselves when the server runs,
+// and Run repairs what fails then.
 func Start(c Config) (*Server, error) {
 	s := &Server{config: c, watchEvery: cmp.Or(c.WatchEvery, time.Second), trouble: health.State{Log: c.Log, Part: "embedded NATS server"}}
-	s.repaired = health.CounterVec(nil, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was made anew.", "kind",
+	s.repaired = health.CounterVec(nil, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was recreated.", "kind",
 		repairRestart, repairAside)
 	if c.Metrics != nil {
 		s.Observe(c.Metrics)
@@ -143,7 +142,7 @@ func (s *Server) Observe(m prometheus.Registerer) {
 	health.UpGauge(m, "nats_server", "the embedded NATS server works", s.Err)
 }
 
-// largerThan looks no further than it has to.
+// largerThan stops once the size is exceeded.
 func largerThan(dir string, size int64) bool {
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -176,7 +175,7 @@ func (s *Server) startAnew() error {
 	if unwritable := s.writable(); unwritable != nil {
 		return errors.Join(err, unwritable) // what is there may be well
 	}
-	s.config.Log.Error().Err(err).Msg("the embedded NATS server cannot use its directory; it is moved aside and copied anew from the log")
+	s.config.Log.Error().Err(err).Msg("the embedded NATS server cannot use its directory; it is quarantined and copied again from the log")
 	if asideErr := s.moveAside(s.storeDir()); asideErr != nil {
 		return errors.Join(err, asideErr)
 	}
@@ -225,7 +224,7 @@ func (s *Server) start() error {
 		s.leaveUnloaded()
 	}
 	s.storage = storageWatch{}
-	return s.look(nil)
+	return s.check(nil)
 }
 
 func awaitReady(srv *natsserver.Server, log *serverLog) error {

@@ -356,7 +356,7 @@ func TestNothingIsRepairedWithoutADisk(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil { // no directory can be made there
 		t.Fatal(err)
 	}
-	if err := s.Repair(bus.SignalsStream); err == nil || !strings.Contains(err.Error(), "all goes on by itself") || s.current != running {
+	if err := s.Repair(bus.SignalsStream); err == nil || !strings.Contains(err.Error(), "the server continues by itself") || s.current != running {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
-// proxied is the address of a client, and the line of the PROXY protocol that tells it.
+// proxied is the address of a client, and the line of the PROXY protocol with it.
 func proxied(c net.Conn) (known, header string) {
 	remote, err1 := unmapped(c.RemoteAddr())
 	local, err2 := unmapped(c.LocalAddr())
@@ -26,7 +26,7 @@ func proxied(c net.Conn) (known, header string) {
 	return remote.String(), fmt.Sprintf("PROXY %s %s %s %d %d\r\n", kind, remote.Addr(), local.Addr(), remote.Port(), local.Port())
 }
 
-// unmapped is an address without a zone, and of IPv4 if it stands for one.
+// unmapped is an address without a zone, as IPv4 if it is mapped.
 func unmapped(a net.Addr) (netip.AddrPort, error) {
 	addr, err := netip.ParseAddrPort(a.String())
 	return netip.AddrPortFrom(addr.Addr().Unmap().WithZone(""), addr.Port()), err
@@ -69,7 +69,7 @@ func (f *front) ask() {
 	}
 }
 
-// authenticated tells that whom the server knows by the address has proved who it is.
+// authenticated is called when the client with this address has authenticated.
 func (f *front) authenticated(known string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,8 +78,8 @@ func (f *front) authenticated(known string) {
 	}
 }
 
-// verifying is the configuration of the server's end that tells which clients have
-// proved themselves with a certificate.
+// verifying is the server's TLS configuration that reports which clients have authenticated with a
+// certificate.
 func (f *front) verifying(conf *tls.Config) *tls.Config {
 	all := conf.Clone()
 	all.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

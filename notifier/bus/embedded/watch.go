@@ -14,17 +14,17 @@ import (
 	"payledger/notifier/health"
 )
 
-// storageWatch notices when JetStream's directory, or a part of it, is
-// deleted or replaced under the running server. The server itself does not:
-// it goes on with the files it holds open, and loses all of it at its end.
+// storageWatch notices when JetStream's directory, or a part of it, is deleted or replaced under
+// the running server. The server itself does not: it continues with its open files, and loses them
+// when it stops.
 type storageWatch struct {
 	streams os.FileInfo     // the directory of the JetStream streams; nil: it was not there yet
-	missing map[string]bool // JetStream streams without their directory at the last look: they are remade at times
+	missing map[string]bool // JetStream streams without their directory at the last check: they may be being recreated
 }
 
-// look says what is wrong with the storage of the streams that the server serves, nil
-// if nothing is.
-func (s *Server) look(served []string) error {
+// check returns what is wrong with the storage of the streams that the server serves, nil if
+// nothing is.
+func (s *Server) check(served []string) error {
 	now, err := os.Stat(s.streamDir())
 	if before := s.storage.streams; before != nil && (err != nil || !os.SameFile(before, now)) {
 		return fmt.Errorf("the directory %s was deleted or replaced", s.streamDir())
@@ -49,10 +49,10 @@ func (s *Server) look(served []string) error {
 // has stopped, writes a JetStream stream no more, or its directory was deleted
 // or replaced under it. Connections made by Connect reconnect by themselves.
 //
-// A disk that takes no writes is tried again at each look, so that all goes on soon
-// after there is room. Pauses grow only between starts, which cut off all clients.
+// A disk that takes no writes is tried again at each check, so that the server continues soon after
+// there is space. Pauses grow only between starts, which cut off all clients.
 func (s *Server) Run(ctx context.Context) error {
-	const wellAgain = 60 // looks; a fault that comes back before is met later each time
+	const wellAgain = 60 // checks; a fault that comes back before is repaired later each time
 	retry, well := health.Backoff{First: s.watchEvery, Max: 10 * s.watchEvery}, 0
 	for health.Pause(ctx, s.watchEvery) {
 		fault := s.fault()
@@ -93,14 +93,14 @@ func (s *Server) fault() error {
 	if s.current == nil || !s.current.Running() || !s.current.JetStreamEnabled() {
 		return errors.New("JetStream has stopped")
 	}
-	if err := s.look(s.served()); err != nil {
+	if err := s.check(s.served()); err != nil {
 		return err
 	}
 	if s.unread {
 		return errors.New("JetStream could not read its directory while the disk took no writes")
 	}
 	if streams := s.ill(unwritten); len(streams) > 0 {
-		// After a write that failed it refuses all others until it is started anew.
+		// After a write that failed it refuses all others until it is restarted.
 		return fmt.Errorf("JetStream takes no more messages for %s: a write to the disk failed", strings.Join(streams, " and "))
 	}
 	return nil
@@ -155,6 +155,6 @@ func (s *Server) leaveUnloaded() {
 	for _, stream := range streams {
 		err := s.moveAside(s.streamDir(stream))
 		s.config.Log.Warn().Str("stream", stream).Err(err).
-			Msg("a JetStream stream is damaged; it is made anew, and the old one is kept beside unless the log has it all")
+			Msg("a JetStream stream is damaged; it is recreated, and the old one is quarantined unless the log has it all")
 	}
 }

@@ -13,8 +13,8 @@
 // an answer to another call, or one sent again, is refused. Idempotency keys are
 // in the body: the attempt's key, the refund's id.
 //
-// An answer without a valid signature says nothing, whatever its status, but for
-// 429 and 503 with Retry-After, with which a proxy may ask for fewer calls.
+// An answer without a valid signature is ignored, except for 429 and 503 with Retry-After, with
+// which a proxy may ask for fewer calls.
 //
 // The operator sets url, secret_file or secret_env, and during a rotation
 // previous_secret_file or previous_secret_env. Then calls have two signatures,

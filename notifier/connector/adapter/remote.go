@@ -8,9 +8,8 @@ import (
 	"payledger/notifier/connector"
 )
 
-// Transport carries a call to the program and answers with the body of what the
-// program answered, which is proven to be its answer to this call. An error of
-// the types of connector means what it means there.
+// Transport sends a call to the program and returns the body of its answer, which is authenticated
+// as its answer to this call. An error of the types of connector means what it means there.
 type Transport func(ctx context.Context, call Call, body []byte) ([]byte, error)
 
 // Connector asks a program for everything but notifications, and takes its answers for

@@ -13,7 +13,7 @@ import (
 // Call names what is asked of the program.
 type Call string
 
-// The calls. Test is asked by the check of an adapter alone, never by a route.
+// The calls. Test is used only by the check of an adapter, never by a route.
 const (
 	Begin  Call = "begin"
 	Read   Call = "read"
@@ -48,8 +48,7 @@ type Attempt struct {
 	Receipt   jsontext.Value  `json:"receipt,omitempty"`
 }
 
-// RefundRequest is what is asked of a refund, beside the attempt whose money it
-// is.
+// RefundRequest is the request about a refund, besides the attempt whose money it is.
 type RefundRequest struct {
 	ID        domain.ID       `json:"id"`
 	Reference string          `json:"reference,omitempty"`

@@ -61,8 +61,8 @@ func key(e connector.Env, name, file, env string) (Keys, error) {
 	return keys, nil
 }
 
-// CheckURL takes https, and http where the name or address is not public: the
-// calls are signed, but the customer's language and receipt stand in them.
+// CheckURL takes https, and http where the name or address is not public: the calls are signed, but
+// the customer's language and receipt are in them.
 func CheckURL(s string) error {
 	u, err := url.Parse(s)
 	switch {

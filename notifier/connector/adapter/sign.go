@@ -48,7 +48,7 @@ func NewKeys(secrets ...string) (Keys, error) {
 	return keys, nil
 }
 
-// Sign answers the headers of a message, with a signature by each key.
+// Sign returns the headers of a message, with a signature by each key.
 func (k Keys) Sign(id string, at time.Time, body []byte) (http.Header, error) {
 	signatures := make([]string, len(k))
 	for i, key := range k {
@@ -75,7 +75,7 @@ func (k Keys) Verify(header http.Header, body []byte, now time.Time) error {
 		return errors.New("its timestamp is more than five minutes away: an old message sent again, or one of the two clocks is wrong")
 	}
 	for _, key := range k {
-		// The library's own look at the time has no clock that could be given.
+		// The library's check of the time takes no clock.
 		if key.VerifyIgnoringTimestamp(body, header) == nil {
 			return nil
 		}

@@ -81,10 +81,10 @@ func Transport(c Config) (*http.Transport, *net.Dialer) {
 	}, dialer
 }
 
-// New makes the client that a connector calls its provider or adapter with. A call
-// takes 15 s with its answer's body, and a redirect is an answer like any other. No
-// more than 64 connections to a server are open at a time; further calls wait.
-// Connections that it keeps for further calls end by themselves when they are idle.
+// New makes the client that a connector calls its provider or adapter with. A call takes 15 s with
+// its answer's body, and a redirect is an answer like any other. No more than 64 connections to a
+// server are open at a time; further calls wait. Connections that it reuses are closed when they
+// are idle.
 func New(c Config) *http.Client {
 	transport, _ := Transport(c)
 	transport.MaxConnsPerHost = maxConns

@@ -129,7 +129,7 @@ func expires(b *bench) {
 		b.Fatal("an open attempt does not expire")
 	}
 	b.closed(a)
-	b.begun(next(a)) // and the payment goes on
+	b.begun(next(a)) // and the payment continues
 }
 
 // knowsNoOther: a reference that the provider has not given.
@@ -150,8 +150,8 @@ func knowsNoOther(b *bench) {
 	b.in(a, connector.Open)
 }
 
-// readsNoOtherPayments: money that was collected for one payment is never that of
-// another one, whatever a notification or an answer says.
+// readsNoOtherPayments: money that was collected for one payment is never that of another one, even
+// if a notification or an answer says so.
 func readsNoOtherPayments(b *bench) {
 	theirs, a := b.paid(), b.begun(b.attempt())
 	known := a.Reference

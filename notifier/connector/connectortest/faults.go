@@ -10,7 +10,7 @@ import (
 	"payledger/notifier/connector"
 )
 
-// faults are all but StoredError, which is of calls with a key alone.
+// faults are all but StoredError, which is only for calls with a key.
 func faults() map[string]Fault {
 	return map[string]Fault{
 		"down": Down, "error before": ErrorBefore, "error after": ErrorAfter, "busy": Busy, "garbage": Garbage,
@@ -65,7 +65,7 @@ func (b *bench) during(name string, f Fault, after int, call func(context.Contex
 	}
 }
 
-// beginsAfterFaults: whatever comes of a Begin, repeated it makes one attempt.
+// beginsAfterFaults: a Begin with any outcome makes one attempt when it is repeated.
 func beginsAfterFaults(b *bench) {
 	for name, f := range faults() {
 		a := b.attempt()
@@ -143,8 +143,7 @@ func (b *bench) readsAfter(name string, f Fault, after int) {
 	b.moved(b.provider.Returned(), a, false)
 }
 
-// refundsAfterFaults: whatever comes of a Refund, repeated it returns the money
-// once.
+// refundsAfterFaults: a Refund with any outcome returns the money once when it is repeated.
 func refundsAfterFaults(b *bench) {
 	all := faults()
 	all["stored error"] = StoredError

@@ -15,7 +15,7 @@ import (
 	"payledger/notifier/connector"
 )
 
-// NewMemory makes a provider in memory, which knows nothing yet.
+// NewMemory makes an empty provider in memory.
 func NewMemory() Provider {
 	return &memory{keys: make(map[string]string), attempts: make(map[string]*attempt)}
 }
@@ -41,7 +41,7 @@ type attempt struct {
 
 var errServer = errors.New("server error")
 
-// call locks the provider for one request, and answers how it ends if not well:
+// call locks the provider for one request, and returns how it ends if not well:
 // before anything is done, or after. key is its idempotency key; "": none.
 func (m *memory) call(ctx context.Context, key string) (before, after error) {
 	fault := m.Next(key != "")

@@ -16,8 +16,8 @@ func (b *bench) sends() {
 	}
 }
 
-// sent reads what the provider has sent, each notification twice, and checks that
-// it names the attempt alone.
+// sent reads what the provider has sent, each notification twice, and checks that it names only the
+// attempt.
 func (b *bench) sent(a connector.Attempt) []connector.Notice {
 	b.Helper()
 	var all []connector.Notice

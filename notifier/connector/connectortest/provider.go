@@ -32,9 +32,9 @@ type Provider interface {
 	// a payment.
 	Attempts(payment domain.ID) []string
 
-	// Fault lets the connector's next after requests be answered, and makes the n
-	// that follow end so, whatever was asked for before; with n = 0 all are answered
-	// again. StoredError counts only requests with an idempotency key.
+	// Fault lets the connector's next after requests be answered, and makes the n that follow fail in
+	// this way, instead of an earlier fault; with n = 0 all are answered again. StoredError counts
+	// only requests with an idempotency key.
 	Fault(f Fault, after, n int)
 	// ForgetKeys forgets all idempotency keys, as providers do after a day or so.
 	ForgetKeys()
@@ -61,7 +61,7 @@ type Provider interface {
 	Collected() []Money
 	Returned() []Money
 
-	// Secrets are what may never stand in an error or the log.
+	// Secrets are what may never be in an error or the log.
 	Secrets() []string
 }
 
@@ -91,7 +91,7 @@ const (
 	Busy                         // too many calls: 429 with Retry-After of one second
 	Garbage                      // it is done, but the answer cannot be read
 	Endless                      // it is done, and the answer does not end
-	Silent                       // it is done, and no answer comes until the caller gives up
+	Silent                       // it is done, and no answer is sent until the caller gives up
 )
 
 // Faults are those of a Provider, as its Fault says. The zero value has none. Safe

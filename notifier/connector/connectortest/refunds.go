@@ -115,8 +115,7 @@ func refundsAfterFailure(b *bench) {
 	}
 }
 
-// refundsByHand: money that the provider has returned by itself is not returned
-// again.
+// refundsByHand: money that was returned at the provider by hand is not returned again.
 func refundsByHand(b *bench) {
 	a := b.paid()
 	if !b.provider.RefundByHand(a.Reference) {

@@ -12,9 +12,8 @@ import (
 	"payledger/notifier/connector"
 )
 
-// Run checks what connector.Connector promises, for a connector and its
-// provider. open makes a provider of its own for each test; it ends what it
-// started with t.Cleanup.
+// Run checks what connector.Connector promises, for a connector and its provider. open makes a
+// provider for each test; it ends what it started with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) Provider) {
 	t.Helper()
 	for name, test := range map[string]func(*bench){
@@ -70,7 +69,7 @@ func (b *bench) context() context.Context {
 	return ctx
 }
 
-// email stands for the customer's data: no error may hold it.
+// email represents the customer's data: no error may contain it.
 const email = "customer@example.com"
 
 // attempt is the first attempt of a new payment.

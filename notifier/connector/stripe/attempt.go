@@ -34,8 +34,8 @@ const (
 // https://docs.stripe.com/currencies#zero-decimal
 const wholeAriary = "MGA"
 
-// Begin creates a session. The parameters come from the attempt alone, so that a
-// repeated call has the same ones.
+// Begin creates a session. The parameters come only from the attempt, so that a repeated call has
+// the same ones.
 func (c *account) Begin(ctx context.Context, a connector.Attempt) (connector.State, error) {
 	if a.Currency == wholeAriary {
 		return connector.State{}, &connector.RefusedError{Reason: "currency_not_supported", Detail: "Stripe takes no hundredths of MGA"}

@@ -147,8 +147,7 @@ func (e *apiError) reason() string {
 	return connector.ReasonCode(strconv.Itoa(e.status))
 }
 
-// spent: the key answers an old server error for ever, or was used with other
-// parameters.
+// spent: the key answers an old server error forever, or was used with other parameters.
 func (e *apiError) spent() bool {
 	return e.replayed && e.status >= http.StatusInternalServerError || e.answer.Type == api.ErrorTypeIdempotency && e.status == http.StatusBadRequest
 }

@@ -12,8 +12,8 @@ import (
 	"payledger/notifier/connector"
 )
 
-// Limits on the keys that one refund may use up, and on the refunds of a payment
-// that are read: a charge has as many only if somebody returned it in crumbs.
+// Limits on the keys that one refund may use up, and on the refunds of a payment that are read: a
+// charge has as many only if it was returned in many small parts.
 const (
 	maxKeys    = 3
 	maxRefunds = 1000

@@ -42,8 +42,8 @@ import (
 type settings struct {
 	APIKeyFile        string `json:"api_key_file"`
 	APIKeyEnv         string `json:"api_key_env"`
-	WebhookSecretFile string `json:"webhook_secret_file"` // several secrets stand apart by white space
-	WebhookSecretEnv  string `json:"webhook_secret_env"`  // without any, outcomes come from asking alone
+	WebhookSecretFile string `json:"webhook_secret_file"` // several secrets are separated by white space
+	WebhookSecretEnv  string `json:"webhook_secret_env"`  // without any, outcomes come only from polling
 	Test              bool   `json:"test"`                // the key is one of test mode: no real money
 	APIBase           string `json:"api_base"`            // for tests: an address on loopback
 }
@@ -92,8 +92,8 @@ func open(e connector.Env, _ string, object []byte) (connector.Connector, error)
 	return a, nil
 }
 
-// check tells keys of test mode from others, so that neither is used for the
-// other by mistake.
+// check distinguishes keys of test mode from others, so that neither is used for the other by
+// mistake.
 func (s settings) check(key string) error {
 	kind, mode, _ := strings.Cut(key, "_")
 	mode, _, _ = strings.Cut(mode, "_")

@@ -33,7 +33,7 @@ type answerError struct {
 	status    int
 	code      string // as invalid_request
 	parameter string // of the request, where one is wrong
-	id        string // to be told to YooKassa's support
+	id        string // to be reported to YooKassa's support
 }
 
 func (e *answerError) Error() string {
@@ -152,7 +152,7 @@ func retryAfter(header string, milliseconds float64) time.Duration {
 	return time.Duration(min(max(milliseconds, 0), float64(maxRetryAfter/time.Millisecond))) * time.Millisecond
 }
 
-// plain keeps of a word of YooKassa's what may stand in a log: names and ids.
+// plain reduces a text of YooKassa's to what may be logged: names and ids.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

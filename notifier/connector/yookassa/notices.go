@@ -22,8 +22,8 @@ type notification struct {
 	} `json:"object"`
 }
 
-// Notices names the payment that a notification is about. A refund's notification
-// has YooKassa's id of the payment alone, whoever has collected it.
+// Notices names the payment that a notification is about. A refund's notification has only
+// YooKassa's id of the payment, which may be another program's.
 func (*shop) Notices(_ context.Context, _ http.Header, body []byte) ([]connector.Notice, error) {
 	var n notification
 	if err := json.Unmarshal(body, &n); err != nil {

@@ -65,7 +65,7 @@ func locale(language string) string {
 	return "ru_RU"
 }
 
-// shorten cuts a text after so many characters.
+// shorten cuts a text after most characters.
 func shorten(text string, most int) string {
 	runes := 0
 	for at := range text {
@@ -76,13 +76,13 @@ func shorten(text string, most int) string {
 	return text
 }
 
-// Read answers the payment's state, and captures the money if it is held.
+// Read returns the payment's state, and captures the money if it is held.
 func (s *shop) Read(ctx context.Context, a connector.Attempt) (connector.State, error) {
 	return s.settle(ctx, a, "capture")
 }
 
-// Cancel lets go of the money if it is held. A pending payment stays open:
-// YooKassa cancels it by itself when the customer's time is over.
+// Cancel releases the money if it is held. A pending payment stays open: YooKassa cancels it by
+// itself when the customer's time is over.
 func (s *shop) Cancel(ctx context.Context, a connector.Attempt) (connector.State, error) {
 	return s.settle(ctx, a, "cancel")
 }
@@ -105,10 +105,9 @@ func (s *shop) settle(ctx context.Context, a connector.Attempt, action string) (
 	return p.state()
 }
 
-// payment reads the attempt's payment at YooKassa, and refuses to believe one of the
-// wrong mode. One whose metadata do not name the attempt's payment is not found:
-// notifications are not signed, so whoever sends one can name any payment of the
-// shop as the money of any payment here.
+// payment reads the attempt's payment at YooKassa, and refuses one of the wrong mode. One whose
+// metadata do not name the attempt's payment is not found: notifications are not signed, so their
+// sender can name any payment of the shop as the money of any payment here.
 func (s *shop) payment(ctx context.Context, a connector.Attempt) (payment, error) {
 	var p payment
 	reference := a.Reference

@@ -14,8 +14,8 @@ import (
 // maxPages bounds the list of one payment's refunds: 100 refunds a page.
 const maxPages = 10
 
-// Refund asks for the refund. It is refused where the money has been returned
-// before: then the refunds that YooKassa knows say by whom.
+// Refund asks for the refund. It is refused where the money has been returned before: then the
+// refunds at YooKassa say by whom.
 func (s *shop) Refund(ctx context.Context, r connector.Refund) (connector.RefundState, error) {
 	id, request := r.ID.String(), refundRequest{
 		PaymentID: r.Attempt.Reference, Amount: moneyOf(r.Amount, r.Currency),
@@ -45,7 +45,7 @@ func (s *shop) Refund(ctx context.Context, r connector.Refund) (connector.Refund
 	return st, err
 }
 
-// refused answers what became of a refund that YooKassa does not take.
+// refused returns what became of a refund that YooKassa does not take.
 func (s *shop) refused(ctx context.Context, r connector.Refund, refusal *answerError) (connector.RefundState, error) {
 	closed := connector.RefundState{
 		ID: r.ID, Phase: connector.Closed, Reason: refusal.reason(), Amount: r.Amount, Currency: r.Currency,
@@ -81,7 +81,7 @@ func (s *shop) refused(ctx context.Context, r connector.Refund, refusal *answerE
 	return closed, nil
 }
 
-// Refunds answers the refunds of the payment.
+// Refunds returns the refunds of the payment.
 func (s *shop) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
 	if !validID(a.Reference) {
 		return nil, connector.ErrNotFound

@@ -174,8 +174,7 @@ func idIn(metadata map[string]any, member string) domain.ID {
 	return id
 }
 
-// validID reports whether a string has the form of YooKassa's ids, and so can
-// stand in a path.
+// validID reports whether a string has the form of YooKassa's ids, and so can be part of a path.
 func validID(id string) bool {
 	return id != "" && len(id) <= domain.MaxReference && plain(id) == id && !strings.ContainsAny(id, ".[]")
 }

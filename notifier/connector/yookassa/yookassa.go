@@ -20,7 +20,7 @@
 //   - A payment is pending, waiting_for_capture (the money is held), succeeded or
 //     canceled, with cancellation_details.reason. Only waiting_for_capture can be
 //     cancelled, so payments are made with "capture": false: Read captures the
-//     money that is held, Cancel lets go of it. A hold that nobody captures ends
+//     money that is held, Cancel lets go of it. A hold that is not captured ends
 //     by itself, a card's after 7 days.
 //     https://yookassa.ru/developers/payment-acceptance/getting-started/payment-process
 //   - A pending payment cannot be cancelled. YooKassa cancels it when the customer
@@ -139,7 +139,7 @@ func (s settings) check() error {
 	return nil
 }
 
-// checkKey tells keys of test shops from others, as far as they show it.
+// checkKey distinguishes keys of test shops from others, as far as they show it.
 func (s settings) checkKey(key string) error {
 	switch {
 	case strings.HasPrefix(key, testPrefix) && !s.Test:

@@ -42,8 +42,7 @@ func Overlap() {
 	}
 }
 
-// VerifyMain runs the tests of a package, which overlap, and looks for goroutines that
-// were left.
+// VerifyMain runs the tests of a package, which overlap, and checks for leaked goroutines.
 func VerifyMain(m *testing.M) {
 	Overlap()
 	goleak.VerifyTestMain(m,
@@ -110,8 +109,8 @@ func Measured(tb testing.TB, r prometheus.Gatherer, name string) float64 {
 // that is busy with all the other tests.
 const Patience = 2 * time.Minute
 
-// Eventually waits until the condition holds. It looks less often the longer a look
-// takes, which may be a process, and the longer it has waited.
+// Eventually waits until the condition holds. It checks less often the longer a check takes, which
+// may run a process, and the longer it has waited.
 func Eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
 	for began := time.Now(); ; {
@@ -140,10 +139,9 @@ func Within(tb testing.TB) context.Context {
 	return ctx
 }
 
-// FreeAddress is an address for a TCP server that starts later, on a port that no
-// system gives to a connection meanwhile. Until the test ends no other test is given
-// it, in this process or another one: a UDP socket, which no server of ours has, holds
-// the port's number.
+// FreeAddress is an address for a TCP server that starts later, on a port that no system gives to a
+// connection meanwhile. Until the test ends no other test gets it, in this process or another one:
+// a UDP socket, which no server of ours has, reserves the port's number.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {

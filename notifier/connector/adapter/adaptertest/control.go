@@ -74,7 +74,7 @@ func (p *Provider) Attempts(payment domain.ID) []string {
 	return refs
 }
 
-// ForgetKeys ends the stored errors; the adapter keeps its keys for ever, as every adapter has to.
+// ForgetKeys ends the stored errors; the adapter keeps its keys forever, as every adapter has to.
 func (p *Provider) ForgetKeys() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package check judges an adapter from outside, case by case, by the rules of
-// openapi.yaml. It begins attempts of its own, so the adapter should be connected
-// with its provider's test mode. The cases are in cases.go.
+// Package check judges an adapter from outside, case by case, by the rules of openapi.yaml. It
+// begins attempts, so the adapter should be connected with its provider's test mode. The cases are
+// in cases.go.
 package check
 
 import (
@@ -49,8 +49,7 @@ type Result struct {
 	Detail  string  `json:"detail,omitempty"` // why it failed or was skipped
 }
 
-// Run judges the adapter and hands on each result as soon as it is known. It ends
-// early with the context.
+// Run judges the adapter and reports each result once it is known. It ends early with the context.
 func Run(ctx context.Context, c Config, report func(Result)) {
 	j := &judge{c: c, ctx: ctx, ids: domain.NewIDs(c.Now, rand.Reader, domain.ID{})}
 	j.adapter = adapter.New(adapter.Config{URL: c.URL, Keys: c.Keys, HTTP: c.HTTP, Now: c.Now})

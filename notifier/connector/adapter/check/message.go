@@ -34,7 +34,7 @@ type answer struct {
 	id     string // of the call
 }
 
-// send sends a message and answers what came, unverified.
+// send sends a message and returns the answer, unverified.
 func (j *judge) send(m message) (answer, error) {
 	ctx, cancel := context.WithTimeout(j.ctx, j.c.CallTime)
 	defer cancel()

@@ -54,7 +54,7 @@ func refundsNothing(j *judge) error {
 	}
 	s, err := j.refund(j.refundOf(a))
 	if err == nil && s.Phase != connector.Closed {
-		err = fmt.Errorf("the refund of an attempt that nobody has paid is %s, want it refused", s.Phase)
+		err = fmt.Errorf("the refund of an unpaid attempt is %s, want it refused", s.Phase)
 	}
 	return err
 }

@@ -1,7 +1,6 @@
-// Package reference is an adapter to begin one's own with: a provider in memory,
-// whose page has a button to pay. It knows nothing of payledger but its OpenAPI
-// document. A real adapter keeps its attempts on disk, and asks its provider
-// where this one looks into a map.
+// Package reference is an adapter to start from: a provider in memory, whose page has a button to
+// pay. It depends on payledger only through its OpenAPI document. A real adapter keeps its attempts
+// on disk, and calls its provider where this one reads a map.
 package reference
 
 import (
@@ -164,7 +163,7 @@ func (a *Adapter) refund(at *State, id string) *State {
 	return r
 }
 
-// End ends an attempt. It answers false for one that has ended.
+// End ends an attempt. It returns false for one that has ended.
 func (at *State) End(phase, reason string) bool {
 	if at.Phase != "open" {
 		return false

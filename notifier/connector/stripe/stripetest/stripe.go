@@ -1,7 +1,6 @@
-// Package stripetest plays Stripe for tests: sessions, payments and refunds with
-// their state, idempotency keys with their answers, signed notifications, and the
-// page on which a customer pays. It is as strict as Stripe where package stripe
-// relies on it, and knows nothing beyond.
+// Package stripetest plays Stripe for tests: sessions, payments and refunds with their state,
+// idempotency keys with their answers, signed notifications, and the page on which a customer pays.
+// It is as strict as Stripe where package stripe relies on it, and has nothing else.
 package stripetest
 
 import (
@@ -247,7 +246,7 @@ func (s *Stripe) Returned() []connectortest.Money {
 // Secrets are the API key and the signing secret.
 func (s *Stripe) Secrets() []string { return []string{s.Key, s.Secret} }
 
-// pages are the customers' pages. Anybody who knows a session's id can pay it.
+// pages are the customers' pages. Anyone with a session's id can pay it.
 func (s *Stripe) pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /c/pay/{id}", func(w http.ResponseWriter, r *http.Request) { s.page(w, r, false) })

@@ -36,8 +36,8 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.servePage(w, r)
 		return
 	}
-	// YooKassa keeps no errors for a key: after a 500 the same request with the same
-	// key is to be repeated. So StoredError is as ErrorBefore, of every request.
+	// YooKassa keeps no errors for a key: after a 500 the same request with the same key is to be
+	// repeated. So StoredError is like ErrorBefore, for every request.
 	switch fault := f.Next(true); fault {
 	case connectortest.Down:
 		panic(http.ErrAbortHandler)
@@ -149,7 +149,7 @@ func (f *Fake) read(w http.ResponseWriter, r *http.Request, path string) {
 	refuse(w, 404, "not_found", "")
 }
 
-// listRefunds answers an empty list for a payment that does not exist.
+// listRefunds returns an empty list for a payment that does not exist.
 func (f *Fake) listRefunds(w http.ResponseWriter, r *http.Request) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
 	page := struct {

@@ -64,7 +64,7 @@ type answered struct {
 	at      time.Time
 }
 
-// keptFor is how long keys are kept.
+// keptFor is how long keys are remembered.
 const keptFor = 24 * time.Hour
 
 var _ connectortest.Provider = (*Fake)(nil)
@@ -77,7 +77,7 @@ func Start(t testing.TB, o Options) *Fake {
 	}
 	f := &Fake{options: o, payments: make(map[string]*payment), keys: make(map[string]answered)}
 	f.server = httptest.NewServer(f)
-	// Without connections that are kept: a client of Go repeats requests on them.
+	// Without connections that are reused: a client of Go repeats requests on them.
 	f.client = &http.Client{
 		Timeout:   10 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true},
@@ -276,8 +276,8 @@ func (*Fake) Signed(body []byte) connectortest.Notification {
 	return connectortest.Notification{Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
 }
 
-// Foreign are notifications of other kinds, and about a payment that somebody
-// else has made in the same shop.
+// Foreign are notifications of other kinds, and about a payment that another program has made in
+// the same shop.
 func (f *Fake) Foreign() []connectortest.Notification {
 	others := payment{ID: "22e12f66-000f-5000-8000-18db351245c7", Status: "succeeded", Amount: amount{"2.00", "RUB"}, Test: true}
 	return []connectortest.Notification{
@@ -288,10 +288,10 @@ func (f *Fake) Foreign() []connectortest.Notification {
 	}
 }
 
-// Secrets are the secret key alone.
+// Secrets are only the secret key.
 func (*Fake) Secrets() []string { return []string{SecretKey} }
 
-// Forged says that a payment has succeeded, whatever it has.
+// Forged says that a payment has succeeded, in any state.
 func (f *Fake) Forged(reference string) connectortest.Notification {
 	f.mu.Lock()
 	defer f.mu.Unlock()

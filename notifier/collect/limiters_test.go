@@ -61,7 +61,7 @@ func TestNotificationsInMasses(t *testing.T) {
 // itself.
 func TestCustomersInMasses(t *testing.T) {
 	in(t, func(w *world) {
-		g := newGates(time.Now).of(route)
+		g := newLimiters(time.Now).of(route)
 		ctx, stop := context.WithCancel(w.Context())
 		var customers sync.WaitGroup
 		for range 64 {
@@ -116,7 +116,7 @@ func TestNotificationsOfUnknownAttempts(t *testing.T) {
 // it said so.
 func TestAProviderThatIsBusy(t *testing.T) {
 	in(t, func(w *world) {
-		g := newGates(time.Now).of(route)
+		g := newLimiters(time.Now).of(route)
 		var leave []func()
 		for range cap(g.all.slots) {
 			l, err := g.await(w.Context())

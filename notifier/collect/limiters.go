@@ -20,27 +20,28 @@ const (
 // ErrDown: the provider was away in the last calls, or has asked for a pause.
 var ErrDown = errors.New("the provider cannot be reached just now")
 
-// gates are those of all routes.
-type gates struct {
+// limiters are those of all routes.
+type limiters struct {
 	now func() time.Time
 
 	mu  sync.Mutex
-	all map[string]*gate
+	all map[string]*limiter
 }
 
-func newGates(now func() time.Time) *gates { return &gates{now: now, all: make(map[string]*gate)} }
+func newLimiters(now func() time.Time) *limiters {
+	return &limiters{now: now, all: make(map[string]*limiter)}
+}
 
-func (g *gates) of(route string) *gate {
+func (g *limiters) of(route string) *limiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.all[route] == nil {
-		g.all[route] = &gate{now: g.now, all: newLane(12, 16), notices: newLane(3, 5), spare: newLane(4, 4)}
+		g.all[route] = &limiter{now: g.now, all: newLane(12, 16), notices: newLane(3, 5), spare: newLane(4, 4)}
 	}
 	return g.all[route]
 }
 
-// lane lets so many calls pass at a time and per second, and twice as many at once
-// after a rest.
+// lane is a limit of concurrent calls and of calls per second, with a burst of twice as many.
 type lane struct {
 	slots chan struct{}
 	rate  *rate.Limiter
@@ -79,12 +80,11 @@ func (l lane) wait(ctx context.Context) error {
 	return nil
 }
 
-// gate lets calls to one route's provider pass: 16 at a time, and 20 a second.
+// limiter limits the calls to one route's provider: 16 at a time, and 20 a second.
 //
-// A flood of Pay buttons or notifications does not keep other payments from being looked
-// at: notifications have a part of the gate, and what the collector does by itself has
-// another one beside it.
-type gate struct {
+// A flood of Pay buttons or notifications does not stop the polls of other payments: notifications
+// and polls have separate parts of the limit.
+type limiter struct {
 	now                 func() time.Time
 	all, notices, spare lane
 
@@ -95,8 +95,8 @@ type gate struct {
 }
 
 // enter lets a call pass that can wait, or says how long to wait. leave follows.
-func (g *gate) enter() (leave func(), wait time.Duration) {
-	if wait := g.shut(); wait > 0 {
+func (g *limiter) enter() (leave func(), wait time.Duration) {
+	if wait := g.closedFor(); wait > 0 {
 		return nil, wait
 	}
 	for _, l := range []lane{g.all, g.spare} {
@@ -108,14 +108,14 @@ func (g *gate) enter() (leave func(), wait time.Duration) {
 }
 
 // await is enter for a caller that can wait. The error is ErrDown or the context's.
-func (g *gate) await(ctx context.Context) (leave func(), err error) {
-	if g.shut() > 0 {
+func (g *limiter) await(ctx context.Context) (leave func(), err error) {
+	if g.closedFor() > 0 {
 		return nil, ErrDown
 	}
 	if err := g.all.wait(ctx); err != nil {
 		return nil, err
 	}
-	if g.shut() > 0 { // meanwhile
+	if g.closedFor() > 0 { // meanwhile
 		g.all.leave()
 		return nil, ErrDown
 	}
@@ -123,8 +123,8 @@ func (g *gate) await(ctx context.Context) (leave func(), err error) {
 }
 
 // awaitNotice is await for what a notification leads to.
-func (g *gate) awaitNotice(ctx context.Context) (leave func(), err error) {
-	if g.shut() > 0 {
+func (g *limiter) awaitNotice(ctx context.Context) (leave func(), err error) {
+	if g.closedFor() > 0 {
 		return nil, ErrDown
 	}
 	if err := g.notices.wait(ctx); err != nil {
@@ -138,8 +138,8 @@ func (g *gate) awaitNotice(ctx context.Context) (leave func(), err error) {
 	return func() { leaveAll(); g.notices.leave() }, nil
 }
 
-// shut is how long no call passes.
-func (g *gate) shut() time.Duration {
+// closedFor is how long no call is allowed.
+func (g *limiter) closedFor() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.closed.Sub(g.now())
@@ -147,7 +147,7 @@ func (g *gate) shut() time.Duration {
 
 // called notes how a call ended. After breakAfter failures in a row no call passes
 // for a while, then one tries; each further failure doubles the pause.
-func (g *gate) called(err error) {
+func (g *limiter) called(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var busy *connector.BusyError
