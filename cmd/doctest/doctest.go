@@ -1,11 +1,10 @@
 // Package doctest runs the commands of a document as a reader would paste them.
 // Tests of the programs in cmd import it, and nothing else does.
 //
-// A command is what stands in a block fenced as ```sh. Other blocks, and words
-// in backquotes, are not run. All such blocks below one heading of the second
-// level ("## Webhooks"), up to the next one, are one script for bash, which ends
-// at the first command that fails. The programs must be on the PATH; package
-// testscript puts those of the test's own package there.
+// A command is the content of a block fenced as ```sh. Other blocks, and words in backquotes, are
+// not run. All such blocks below one heading of the second level ("## Webhooks"), up to the next
+// one, are one script for bash, which ends at the first command that fails. The programs must be on
+// the PATH; package testscript puts those of the test's own package there.
 //
 // A test has one row for each heading that has commands:
 //
@@ -38,8 +37,8 @@ import (
 // Section is how the commands below one heading are run.
 type Section struct {
 	Heading string   // without its "## "
-	Tools   []string // programs beside bash without which the test is skipped
-	Env     []string // NAME=VALUE, beside this process's environment
+	Tools   []string // programs besides bash without which the test is skipped
+	Env     []string // NAME=VALUE, added to this process's environment
 	Before  string   // shell code of an earlier section on which this one depends
 	After   string   // shell code that prints what the commands made
 	Dir     string   // where it runs; "": in an empty directory
@@ -125,7 +124,7 @@ func (s Section) run(t *testing.T, script string) {
 		defer cancel()
 	}
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
-	cmd.WaitDelay = time.Second // what it has started may go on
+	cmd.WaitDelay = time.Second // its children may continue
 	cmd.Env, cmd.Dir = env, s.Dir
 	if cmd.Dir == "" {
 		cmd.Dir = t.TempDir()
@@ -138,7 +137,7 @@ func (s Section) run(t *testing.T, script string) {
 	for _, want := range s.Want {
 		_, after, found := strings.Cut(rest, want)
 		if !found {
-			t.Fatalf("%q does not stand behind what was wanted before it:\n%s", want, out)
+			t.Fatalf("%q is not after what was wanted before it:\n%s", want, out)
 		}
 		rest = after
 	}

@@ -89,7 +89,7 @@ func (b *bench) run(ctx context.Context, s suite) error {
 }
 
 func (b *bench) stopAll() {
-	var all sync.WaitGroup // nodes wait for each other when they end one by one
+	var all sync.WaitGroup // nodes wait for each other when they are stopped one after the other
 	for _, t := range b.running {
 		all.Go(func() { _ = t.stop() }) // what matters of it has been checked
 	}
@@ -97,7 +97,7 @@ func (b *bench) stopAll() {
 	b.running = nil
 }
 
-// step tells of the next step.
+// step reports the next step.
 func (b *bench) step(format string, args ...any) {
 	b.say(cmp.Or(b.suite.Name, "compare") + ": " + fmt.Sprintf(format, args...))
 }
@@ -123,7 +123,7 @@ type measured struct {
 	perCore   series // answers for each second of the server's CPU time until then
 }
 
-// entrant is a target and what it is loaded with.
+// entrant is a target and its load.
 type entrant struct {
 	name string
 	t    *target

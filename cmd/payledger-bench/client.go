@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// client is one connection that carries one request at a time for one project.
-// It knows as little of HTTP/1.1 as the servers here need, because its cost is
-// taken from them: they share the machine.
+// client is one connection with one request at a time for one project. It implements only the part
+// of HTTP/1.1 that the servers here need, because its cost is taken from them: they share the
+// machine.
 type client struct {
 	t       *target
 	project project
@@ -142,7 +142,7 @@ func (c *client) ask(status int, method, path string, key int64, body string) (m
 // paymentBody is the body of every payment.
 const paymentBody = `{"amount":"1500.00","description":"order-1042","payload":{"cart":7,"customer":"c-8841"}}`
 
-// create creates a payment under a key of its own.
+// create creates a payment under a new key.
 func (c *client) create() (acked, error) { return c.createWith(paymentBody) }
 
 func (c *client) createWith(body string) (acked, error) {

@@ -151,8 +151,8 @@ func (b *bench) p99s(rates ...int) func(context.Context, *target) ([]float64, er
 	}
 }
 
-// lives leads payments through everything and measures what is kept of them. What an empty
-// service has reserved on the disk is no part of it.
+// lives takes payments through their whole life and measures their size on disk. The files of an
+// empty service are not counted.
 func (b *bench) lives(n int) func(context.Context, *target) ([]float64, error) {
 	return func(ctx context.Context, t *target) ([]float64, error) {
 		ledgerBefore, jetStreamBefore, err := t.disk()

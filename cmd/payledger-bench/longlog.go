@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// shortLog is what a long log is compared with: so many payments, or a tenth of
-// the long one's if that is fewer.
+// shortLog is the number of payments in the log that a long one is compared with, or a tenth of the
+// long one's if that is fewer.
 const shortLog = 10_000
 
 // longLog is a data directory with the long log, made when the first suite

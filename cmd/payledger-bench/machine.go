@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What only Linux tells, in /proc, is 0 elsewhere.
+// Values from /proc are 0 on other systems than Linux.
 
 // processCPU is the CPU time that a process has used.
 func processCPU(pid int) time.Duration {

@@ -1,17 +1,15 @@
-// Command payledger-bench measures a payledger from outside, over HTTP on
-// loopback, and beside it, in the same run, programs that do less: see package
-// baseline. A figure alone says as much about the machine and its neighbours as
-// about the program. The ratio to a baseline that was measured shortly before
-// and after says something about the program.
+// Command payledger-bench measures a payledger from outside, over HTTP on loopback, and in the same
+// run programs that do less: see package baseline. An absolute figure says as much about the
+// machine and its other load as about the program. The ratio to a baseline that was measured
+// shortly before and after says something about the program.
 //
-// suites.go has the table of suites, compare.go the comparison of two versions.
-// Everything under load is a process of its own, so that its CPU time is counted
-// apart from the load's. The service runs with everything switched on but rate
-// limits. Its runs and the baselines' take turns; figures are medians over the
-// rounds, ratios medians of the rounds' ratios.
+// suites.go has the table of suites, compare.go the comparison of two versions. Everything under
+// load is a separate process, so that its CPU time is counted separately. The service runs with
+// everything switched on but rate limits. Its runs and the baselines' take turns; figures are
+// medians over the rounds, ratios medians of the rounds' ratios.
 //
-// It is a program of its own so that the product has neither a load generator
-// nor baselines in it. README.md says what each suite measures.
+// It is a separate program so that the product contains neither a load generator nor baselines.
+// README.md says what each suite measures.
 package main
 
 import (
@@ -167,7 +165,7 @@ func progress(w io.Writer) func(step string) {
 	}
 }
 
-// baselineCmd is one baseline, as a process of its own.
+// baselineCmd is one baseline, as a separate process.
 type baselineCmd struct {
 	Name     string `arg:"" help:"Which one: ${enum}." enum:"${baselines}"`
 	Files    string `arg:"" help:"The folder in which it keeps its files."`

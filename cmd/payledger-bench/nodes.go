@@ -83,7 +83,7 @@ func (n *nodes) join(ctx context.Context) error {
 // start starts these nodes together: none is ready before two of them are.
 func (n *nodes) start(ctx context.Context, which ...int) error {
 	started := make([]*target, len(n.dirs))
-	var g errgroup.Group // without a context of its own, which would end the processes
+	var g errgroup.Group // without its context, which would end the processes
 	for _, i := range which {
 		g.Go(func() (err error) {
 			started[i], err = n.b.launchService(ctx, n.b.program, fmt.Sprintf("node %c", 'a'+i), n.dirs[i])
@@ -123,8 +123,8 @@ func (n *nodes) sequencer(ctx context.Context) (which int, err error) {
 	return which, err
 }
 
-// cluster measures three nodes beside one, and beside the least that keeps the same bytes
-// on three.
+// cluster measures three nodes against one, and against the least that stores the same bytes on
+// three.
 func (b *bench) cluster(ctx context.Context) error {
 	entrants, err := b.entrants(ctx, creating, replicated)
 	if err != nil {

@@ -9,13 +9,11 @@ import (
 	"time"
 )
 
-// merchants is how many there are, each with an endpoint of its own: what one
-// endpoint is sent is limited. Fewer for runs that are too short to mean
-// anything.
+// merchants is their number, each with one endpoint: the rate of one endpoint is limited. There are
+// fewer for runs that are too short to mean anything.
 func (b *bench) merchants() int { return min(64, max(4, int(b.duration/(20*time.Millisecond)))) }
 
-// webhooks measures signed notifications to a receiver on loopback, and what is
-// left of the rate of POST meanwhile.
+// webhooks measures signed notifications to a receiver on loopback, and the rate of POST meanwhile.
 func (b *bench) webhooks(ctx context.Context) error {
 	sink, err := b.baseline(ctx, "sink")
 	if err != nil {
@@ -140,7 +138,7 @@ func (t *target) number(ctx context.Context, path string) (float64, error) {
 // while half of all receivers take a request and never answer. The time is from
 // the moment at which the payment was sent to the notification's arrival.
 func (b *bench) blackHoles(ctx context.Context) error {
-	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepted by the system, and read by nobody
+	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepted by the system and never read
 	if err != nil {
 		return err
 	}

@@ -244,7 +244,7 @@ func (r *report) markdown() string {
 	return b.String()
 }
 
-// The lines of a Markdown file between which the table stands.
+// The lines of a Markdown file around the table.
 const (
 	tableBegin = "<!-- payledger-bench -->\n"
 	tableEnd   = "<!-- end of payledger-bench -->\n"

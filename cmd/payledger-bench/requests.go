@@ -41,8 +41,8 @@ func (b *bench) post(ctx context.Context) error {
 	return nil
 }
 
-// read measures GET beside the least that HTTP with a lookup costs, and repeats
-// of idempotency keys beside GET.
+// read measures GET against the least that HTTP with a lookup costs, and repeats of idempotency
+// keys against GET.
 func (b *bench) read(ctx context.Context) error {
 	entrants, err := b.entrants(ctx, getting, inMap, inBolt)
 	if err != nil {
@@ -90,8 +90,8 @@ func (b *bench) latency(ctx context.Context) error {
 	return b.mixed(ctx, entrants[0].t, entrants[3].t, int(top[0].rate.median()/2))
 }
 
-// mixed measures GET alone, and while payments are created at a rate, which is
-// the same for the baseline.
+// mixed measures GET without other load, and while payments are created at a rate, which is the
+// same for the baseline.
 func (b *bench) mixed(ctx context.Context, service, base *target, rate int) error {
 	b.step("filling %s", base.name)
 	if err := base.fillUp(ctx, b.some()); err != nil {
@@ -124,7 +124,7 @@ func (b *bench) mixed(ctx context.Context, service, base *target, rate int) erro
 	return nil
 }
 
-// life measures whole lives of payments, and refunds by themselves.
+// life measures whole lives of payments, and refunds.
 func (b *bench) life(ctx context.Context) error {
 	service, err := b.service(ctx, b.program, "payledger")
 	if err != nil {

@@ -88,9 +88,8 @@ func (t *target) fillUp(ctx context.Context, n int) error {
 // some is how many payments a suite begins with that needs a few.
 func (b *bench) some() int { return min(max(int(10_000*b.duration.Seconds()), 100), 20_000) }
 
-// timed runs a payledger to its end and returns how long it took, its start
-// included. What it prints goes to out, nil for nowhere. Exit codes other than 0
-// are errors.
+// timed runs a payledger to its end and returns how long it took, its start included. Its output
+// goes to out; nil discards it. Exit codes other than 0 are errors.
 func timed(ctx context.Context, out io.Writer, program string, args ...string) (time.Duration, error) {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // the user names it
 	var stderr bytes.Buffer

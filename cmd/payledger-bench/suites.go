@@ -10,7 +10,7 @@ import (
 	"payledger/cmd/payledger-bench/baseline"
 )
 
-// suite is a part of the benchmark that can be run by itself.
+// suite is a part of the benchmark that can be run separately.
 type suite struct {
 	Name   string  `json:"name"`
 	What   string  `json:"what"`
@@ -103,7 +103,7 @@ func suites() []suite {
 	}
 }
 
-// runCmd measures a payledger and baselines beside it.
+// runCmd measures a payledger and baselines.
 type runCmd struct {
 	Suite    []string      `arg:"" optional:"" help:"What to measure, as --list names it. Default: everything."`
 	List     bool          `help:"List the suites with what their figures must and should be, and measure nothing." env:"-"`
@@ -111,7 +111,7 @@ type runCmd struct {
 	Duration time.Duration `help:"Length of each run." default:"2s"`
 	Rounds   int           `help:"Rounds in which payledger and the baselines take turns; figures are medians over them." default:"3" placeholder:"N"`
 	Payments int           `help:"Payments in the long log of replay, relay and growth." default:"100000" placeholder:"N"`
-	Postgres string        `help:"Measure POST beside net/http, pgx and this PostgreSQL database too. The schema payledger_bench is made in it and dropped." placeholder:"URL"`
+	Postgres string        `help:"Measure POST against net/http, pgx and this PostgreSQL database too. The schema payledger_bench is made in it and dropped." placeholder:"URL"`
 	Profile  string        `help:"Write CPU profiles of payledger to this directory, one for each load." placeholder:"DIR"`
 	Update   string        `help:"Also write the report as a table into this Markdown file, between the lines <!-- payledger-bench --> and <!-- end of payledger-bench -->." placeholder:"FILE"`
 	Strict   bool          `help:"Exit with 1 when a figure is not what it must be."`

@@ -40,7 +40,7 @@ type target struct {
 	newest []acked // the last ones of connections, whose routes are waited for
 }
 
-// project is a merchant that a target knows.
+// project is a merchant of a target.
 type project struct {
 	ID  string `json:"project_id"`
 	Key string `json:"api_key"`

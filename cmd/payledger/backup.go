@@ -22,7 +22,7 @@ type backupCmd struct {
 	admincmd.Directory
 	File     string `arg:"" help:"File to write."`
 	Force    bool   `help:"Replace FILE if it is there."`
-	WithKeys bool   `help:"Also write FILE.keys, a copy of the directory's keys and NATS users. Whoever has it can read payment links, sign checkpoints and sign webhooks: keep it apart from FILE."`
+	WithKeys bool   `help:"Also write FILE.keys, a copy of the directory's keys and NATS users. Anyone who has it can read payment links, sign checkpoints and sign webhooks: keep it apart from FILE."`
 }
 
 // Help is shown by --help.
@@ -163,10 +163,10 @@ func (c backupCmd) tell(a *cli.App, r backupReport) error {
 	fmt.Fprintf(a.Stdout, "Backup    %s\nLog       %s\nPosition  %d\nEvents    %d\nSize      %d bytes\n",
 		r.File, r.Log, r.Position, r.Events, r.Bytes)
 	if r.KeysFile != "" {
-		fmt.Fprintf(a.Stdout, "Keys      %s\n\nKeep the keys apart from the log: whoever has both can read and sign everything.\n", r.KeysFile)
+		fmt.Fprintf(a.Stdout, "Keys      %s\n\nKeep the keys apart from the log: anyone who has both can read and sign everything.\n", r.KeysFile)
 		return nil
 	}
 	fmt.Fprintf(a.Stdout, "\nThe keys are not in it. Keep copies of %s too: without master.key payment links cannot\n"+
-		"be read, without log.key checkpoints cannot be signed. --with-keys copies them beside the backup.\n", datadir.Dir(c.Data).KeyNames())
+		"be read, without log.key checkpoints cannot be signed. --with-keys copies them next to the backup.\n", datadir.Dir(c.Data).KeyNames())
 	return nil
 }

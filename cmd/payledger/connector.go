@@ -22,7 +22,7 @@ type connectorCmd struct {
 
 // Help is shown by --help.
 func (connectorCmd) Help() string {
-	return `An adapter is a program of yours, in any language, that stands between payledger and a payment
+	return `An adapter is a program of yours, in any language, that connects payledger with a payment
 provider: payledger begins attempts there, reads and cancels them and asks for refunds, over
 signed HTTP. "payledger connector openapi" describes the calls.`
 }

@@ -34,9 +34,9 @@ func (demoCmd) Help() string {
 payment page, and a sandbox in place of the payment provider. With --data the demo
 project and its payments are kept; each start issues a new API key and revokes the
 one of the start before. The secret of --webhook changes likewise; a receiver that
-knows the one before can go on with it for a day.
+knows the one before can continue with it for a day.
 
-With --nodes 3 one of the processes can be killed: the other two go on within seconds,
+With --nodes 3 one of the processes can be killed: the other two continue within seconds,
 nothing is lost, and ten seconds later it is started again.`
 }
 

@@ -28,7 +28,7 @@ func (c demoCmd) checkNodes() error {
 	case c.NATSListen != "":
 		return cli.Errorf(cli.ExitUsage, "--nats-listen: the NATS servers of a cluster take no clients; leave it out with --nodes 3")
 	case c.NATSURL != "":
-		return cli.Errorf(cli.ExitUsage, "--nats-url: the three nodes of the demo have NATS servers of their own; leave it out with --nodes 3")
+		return cli.Errorf(cli.ExitUsage, "--nats-url: each node of the demo has its own NATS server; leave it out with --nodes 3")
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func nodesGreeting(all []demonodes.Node, key demoKey, kept bool, d datadir.Dir, 
 		fate = "kept"
 	}
 	var b strings.Builder
-	b.WriteString("payledger demo is ready: three nodes, each a process of its own. Ctrl-C ends all.\n\n")
+	b.WriteString("payledger demo is ready: three nodes, each a separate process. Ctrl-C ends all.\n\n")
 	for _, n := range all {
 		fmt.Fprintf(&b, "  Node %s        %s, process %d\n", n.Name, n.BaseURL, n.PID)
 	}

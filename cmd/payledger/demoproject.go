@@ -89,7 +89,7 @@ func (c demoCmd) setUp(a *cli.App, d datadir.Dir) (key demoKey, hook demoHook, e
 	return key, hook, datadir.WriteFileSynced(d.Demo(), append(kept, '\n'))
 }
 
-// issueDemoKey answers a new key of the demo project, which it makes when there is none, and
+// issueDemoKey returns a new key of the demo project, which it makes when there is none, and
 // revokes the key of the start before.
 func issueDemoKey(ctx context.Context, m *cli.Client, last demoState) (key demoKey, err error) {
 	keys := demoProjects + "/" + last.ProjectID + "/keys"
@@ -111,7 +111,7 @@ func issueDemoKey(ctx context.Context, m *cli.Client, last demoState) (key demoK
 	return key, err
 }
 
-// demoEndpoint answers the demo's endpoint with a new secret. That of a start before is used
+// demoEndpoint returns the demo's endpoint with a new secret. That of a start before is used
 // again, pointed to the URL and enabled.
 func demoEndpoint(ctx context.Context, m *cli.Client, now demoState, to string) (demoHook, error) {
 	endpoints := demoProjects + "/" + now.ProjectID + "/webhook-endpoints"

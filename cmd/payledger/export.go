@@ -17,7 +17,7 @@ type exportCmd struct {
 	Format  string              `help:"What to write: jsonl, csv, hledger or bundle." enum:"jsonl,csv,hledger,bundle" default:"jsonl"`
 	Output  string              `help:"File to write; a bundle is a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
 	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
-	After   eventstore.Position `help:"Start behind this position." placeholder:"POSITION"`
+	After   eventstore.Position `help:"Start after this position." placeholder:"POSITION"`
 }
 
 // Help is shown by --help.

@@ -111,7 +111,7 @@ func TestFlippedBits(t *testing.T) {
 		what := fmt.Sprintf("bit %#x of byte %d of event %d", bit, place, at+1)
 		position := fmt.Sprintf("position %d ", at+1)
 		out, errs, code := command("events", "tail", "--data", h.data, "--json")
-		if code == 0 || strings.Count(out, "\n") != at || !strings.Contains(errs, fmt.Sprintf("behind position %d:", at)) {
+		if code == 0 || strings.Count(out, "\n") != at || !strings.Contains(errs, fmt.Sprintf("after position %d:", at)) {
 			t.Errorf("%s: events tail shows %d events, exit code %d: %s", what, strings.Count(out, "\n"), code, errs)
 		}
 		if out, errs, code := command("verify", "--data", h.data); code == 0 || !strings.Contains(out+errs, fmt.Sprintf("position %d", at+1)) {

@@ -97,7 +97,7 @@ func rooms() []room {
 		},
 		{
 			folder:  "eventstore/bolt/claims",
-			why:     "an index of keys and positions, which can be deleted and made anew: it knows no records and no events",
+			why:     "an index of keys and positions, which can be deleted and rebuilt: it knows no records and no events",
 			ours:    []string{"eventstore/boltfile"},
 			modules: []string{"golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},

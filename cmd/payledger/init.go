@@ -19,7 +19,7 @@ func (initCmd) Help() string {
 	return `The directory gets an empty event log, the master key and the log's key. Everything
 payment links and webhook secrets are made with derives from master.key; checkpoints of the
 log are signed with log.key. Keep copies of both with your backups, apart from the log if
-you can. The verifier key that is printed is public: give it to whoever checks the log.`
+you can. The verifier key that is printed is public: give it to those who check the log.`
 }
 
 // Run makes the directory.
@@ -35,7 +35,7 @@ func (c initCmd) Run(a *cli.App) error {
 	// A server needs a route, or every payment fails.
 	return a.Print(map[string]string{"data": c.Data, "verifier_key": s.VerifierKey()}, `%[1]s is ready.
 Keep copies of %[2]s and %[3]s with your backups.
-Give this verifier key to whoever checks the log: %[4]s
+Give this verifier key to those who check the log: %[4]s
 
 Next, to try it out with a simulated provider:
   payledger serve --data %[5]s --sandbox

@@ -16,7 +16,7 @@ import (
 // listenCmd receives notifications, verifies and prints them.
 type listenCmd struct {
 	Addr      string   `help:"Address to listen on; a bare :PORT is on loopback, port 0 picks a free one. Default: 127.0.0.1:8099." default:"127.0.0.1:8099" placeholder:"ADDR"`
-	Secret    []string `help:"Signing secret of the endpoint; may be given more than once, as while one is rotated. In the environment nobody sees it in the list of processes." placeholder:"whsec_…" env:"PAYLEDGER_WEBHOOK_SECRET"`
+	Secret    []string `help:"Signing secret of the endpoint; may be given more than once, as while one is rotated. In the environment it is not in the list of processes." placeholder:"whsec_…" env:"PAYLEDGER_WEBHOOK_SECRET"`
 	ForwardTo string   `help:"Forward verified notifications to this URL, headers and body unchanged, and answer with its response." placeholder:"URL"`
 	FailFirst int      `help:"Answer 500 to the first N attempts of each notification, so that retries can be watched." placeholder:"N"`
 }

@@ -36,7 +36,7 @@ type logKeyCmd struct {
 
 // Help is shown by --help.
 func (logKeyCmd) Help() string {
-	return `The verifier key is public: give it to whoever checks the log. The key that signs stands
+	return `The verifier key is public: give it to those who check the log. The key that signs is
 in log.key and never leaves the directory.
 
 With --new, checkpoints signed with the lost key can no longer be compared with the log by
@@ -125,7 +125,7 @@ type logWitnessKeyCmd struct {
 // Help is shown by --help.
 func (logWitnessKeyCmd) Help() string {
 	return `Writes the private key to a file that only its owner can read, and prints the public one:
-give that to whoever verifies with --witness-key. The keys are those of C2SP cosignatures
+give that to those who verify with --witness-key. The keys are those of C2SP cosignatures
 (c2sp.org/tlog-cosignature).`
 }
 

@@ -2,9 +2,8 @@
 // merchants' API, the payment page, the event log, the embedded NATS JetStream
 // and the tools to run it.
 //
-// One file holds one command: its flags, its help and what it prints. What it
-// does is in the rooms below. Commands that only ask the admin interface are in
-// the room admincmd.
+// One file holds one command: its flags, its help and what it prints. What it does is in the
+// packages below. Commands that only call the admin interface are in package admincmd.
 package main
 
 import (
@@ -37,7 +36,7 @@ type commandLine struct {
 	Config configFile `help:"Read flags from this JSON file: an object from flag names to values." placeholder:"FILE"`
 	JSON   bool       `help:"Print data as JSON: one object on one line, of a list one line for each row." name:"json"`
 
-	As string `help:"Who acts, for \"payledger audit\". Default: who ran sudo, else the user of the process." placeholder:"NAME" name:"as"`
+	As string `help:"Name of the actor, for \"payledger audit\". Default: who ran sudo, else the user of the process." placeholder:"NAME" name:"as"`
 
 	PrintVersion kong.VersionFlag `help:"Print the version." name:"version" env:"-"`
 
@@ -85,7 +84,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run parses the arguments, runs the command and answers the exit code.
+// run parses the arguments, runs the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c commandLine
 	exited := -1
@@ -158,7 +157,7 @@ func usageError(err error) error {
 	return cli.Errorf(cli.ExitUsage, "%w\nRun \"payledger --help\" for the commands", err)
 }
 
-// report prints an error and answers its exit code.
+// report prints an error and returns its exit code.
 func report(stderr io.Writer, err error) int {
 	if err == nil {
 		return 0

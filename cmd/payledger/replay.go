@@ -150,7 +150,7 @@ func printComparison(a *cli.App, c check.Comparison) error {
 	} else if c.Same() {
 		fmt.Fprintf(a.Stdout, "The projections at position %d are, byte for byte, what the log leads to: %s compared.\n", c.Position, cli.Count(c.Keys, "key"))
 		if c.Position < c.Last {
-			fmt.Fprintf(a.Stdout, "The next start folds %s behind it.\n", cli.Count(c.Last-c.Position, "event"))
+			fmt.Fprintf(a.Stdout, "The next start folds %s after it.\n", cli.Count(c.Last-c.Position, "event"))
 		}
 	}
 	switch {

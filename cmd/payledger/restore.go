@@ -21,9 +21,9 @@ type restoreCmd struct {
 	File string   `arg:"" help:"Backup, bundle or export in JSON Lines to restore; or, as for --then, EVENTS."`
 	Then []string `help:"What has the events that FILE lacks: an export or bundle, a ledger.db or backup (damaged or not), a directory of JetStream, or EVENTS, the directory's own or that of --nats-url; may be given more than once." placeholder:"EVENTS|FILE" sep:"none"`
 	cli.NATSURLFlags
-	Until       eventstore.Position `help:"Restore the events up to here only. Readable ones behind it are kept in a file." placeholder:"POSITION"`
+	Until       eventstore.Position `help:"Restore the events up to here only. Readable ones after it are saved in a file." placeholder:"POSITION"`
 	Keys        string              `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
-	Force       bool                `help:"Restore although the directory's log has events that FILE lacks, or is another log, or no checkpoint proves FILE. Replaced files are kept under another name."`
+	Force       bool                `help:"Restore although the directory's log has events that FILE lacks, or is another log, or no checkpoint proves FILE. Replaced files are renamed."`
 	Checkpoint  []string            `help:"Signed checkpoint that proves an export; may be given more than once. Those of a bundle and of the directory need not be named." placeholder:"FILE"`
 	VerifierKey []string            `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory, or of the bundle." placeholder:"KEY|FILE" sep:"none"`
 }
@@ -54,14 +54,14 @@ damaged file itself. That is read byte by byte, each record judged by its own ch
 
 Where two sources differ, nothing is taken before one of them is left out; sources are opened
 for reading only. The newest checkpoint has to prove the result, or the record's own checksum
-what is behind it; a line of an export there needs --force. What no source has is named:
+what is after it; a line of an export there needs --force. What no source has is named:
 positions, and the payments of which later events are there. --until takes the events before
 it, and keeps the others as an export, ledger.db.replaced-TIME.rest.jsonl.
 
 Refused is whatever would lose an event: the directory's log has more events than FILE, or
 other ones. With --force it is moved aside, never deleted. No server may run on the
 directory. Projections and the embedded JetStream need no care: the next start compares them
-with the log and makes them anew where they differ. So give EVENTS before that.
+with the log and recreates them where they differ. So give EVENTS before that.
 
 The record of webhook deliveries (lanes.db) is in no backup. It stays if FILE only adds
 events to the directory's log; otherwise it is moved aside too, and each endpoint is sent the

@@ -69,7 +69,7 @@ type checkedFile struct {
 	NoRule   []routesfile.Gap     `json:"no_rule,omitzero"`
 }
 
-// Run checks the file and prints what it says.
+// Run checks the file and prints its rules and connectors.
 func (c routesCheckCmd) Run(a *cli.App) error {
 	source := routesfile.Source{File: c.File, Sandbox: c.Sandbox, Types: routesfile.Types()}
 	l, err := source.Load(connector.Env{Now: time.Now, Log: zerolog.Nop()})

@@ -40,7 +40,7 @@ type serveFlags struct {
 	WebhookAllowPrivate  bool   `help:"Webhook endpoints may be http, any port and any address, this machine and its network included. For development."`
 	WebhookRetrySchedule string `help:"Waits before each attempt of a notification, separated by commas; each is up to a quarter longer. Default: 0s,5s,30s,2m,10m,30m,2h,5h,10h,14h,20h,24h." placeholder:"LIST"`
 
-	RateWrites       *int          `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0. Projects may have rates and times of sessions of their own: \"payledger project change --help\"." placeholder:"N"`
+	RateWrites       *int          `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0. Projects may have their own rates and times of sessions: \"payledger project change --help\"." placeholder:"N"`
 	RateReads        *int          `help:"Reads a second and project, and as many pages of its account, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
 	RateAuthFailures *int          `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
 	RateCustomers    *int          `help:"A minute and address: requests to payment pages, a tenth of them forms that are sent, and as many requests to the account, whose forms count like its pages; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
@@ -71,7 +71,7 @@ func (serveCmd) Help() string {
 requests under way finish. It is ready when GET /readyz answers 200.
 
 TLS of --listen is the task of a proxy in front; give the outside address with --public-url.
---nats-listen has a certificate of its own, --nats-tls-cert.`
+--nats-listen has a separate certificate, --nats-tls-cert.`
 }
 
 // Run serves until the process is asked to stop.
@@ -144,7 +144,7 @@ func (f serveFlags) options(a *cli.App, defaults serveDefaults) (service.Options
 	}
 	if u, err := url.Parse(o.PublicURL); o.PublicURL != "" &&
 		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
-		return o, cli.Errorf(cli.ExitUsage, "--public-url %q: want http:// or https://, a host and nothing but a path behind it", f.PublicURL)
+		return o, cli.Errorf(cli.ExitUsage, "--public-url %q: want http:// or https://, a host and at most a path", f.PublicURL)
 	}
 	if why := edge.URLFault(o.PublicURL); why != "" {
 		return o, cli.Errorf(cli.ExitUsage, "--public-url: %s", why)

@@ -25,7 +25,7 @@ type verifyCmd struct {
 	File        string   `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, or an exported bundle."`
 	Checkpoint  []string `help:"Signed checkpoint that was kept elsewhere; may be given more than once." placeholder:"FILE"`
 	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory or bundle." placeholder:"KEY|FILE" sep:"none"`
-	WitnessKey  []string `help:"Key of a witness, or a file with one on each line: its cosignatures of the checkpoints are looked for; may be given more than once." placeholder:"KEY|FILE" sep:"none"`
+	WitnessKey  []string `help:"Key of a witness, or a file with one on each line: its cosignatures of the checkpoints are checked; may be given more than once." placeholder:"KEY|FILE" sep:"none"`
 	Quorum      int      `help:"How many of the witnesses must vouch for a checkpoint of this log." placeholder:"N"`
 }
 
@@ -33,12 +33,12 @@ type verifyCmd struct {
 func (verifyCmd) Help() string {
 	return `Reads every event and checks checksums, positions, the order within streams, that each
 event is one the rules lead to, idempotency keys, and the Merkle tree against the
-checkpoint beside the log and those given. Of a directory, the projections are
+checkpoint stored with the log and those given. Of a directory, the projections are
 compared with the log as well. Nothing is changed.
 
 The verdict on integrity says whether anything was altered, that on completeness
 whether anything is missing. A cut-off end shows only against a checkpoint that was
-kept elsewhere: give it with --checkpoint. A witness has a copy of the log of its own and
+kept elsewhere: give it with --checkpoint. A witness has its own copy of the log and
 signs a checkpoint too when it agrees ("payledger log cosign"): --witness-key says which
 of them to believe, --quorum how many must agree. Exit code 7: something is wrong with the
 log; 3: it cannot be opened at all.`
@@ -140,7 +140,7 @@ func (c verifyCmd) request(d datadir.Dir) (q httpadmin.VerifyRequest, err error)
 	return q, nil
 }
 
-// printReport prints a report and answers the error behind its exit code.
+// printReport prints a report and returns the error for its exit code.
 func printReport(a *cli.App, r *audit.Report) error {
 	var err error
 	if a.JSON {

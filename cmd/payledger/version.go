@@ -17,7 +17,7 @@ func (versionCmd) Run(a *cli.App) error {
 	return a.Print(map[string]string{"version": version, "revision": revision, "go": runtime.Version()}, "%s\n", versionLine())
 }
 
-// release is the version alone.
+// release is only the version.
 func release() string {
 	version, _ := process.BuiltFrom()
 	return version

@@ -1,10 +1,9 @@
-// Package baseline holds programs that do a part of what payledger does, and
-// that part as cheaply as it can be done, to be measured beside it. They check
-// the same key in the same way, take the same requests and send answers of the
-// same form and size. Those that keep something have written and synced it
+// Package baseline holds programs that do a part of what payledger does as cheaply as possible, to
+// be measured in the same run. They check the same key in the same way, take the same requests and
+// send answers of the same form and size. Those that store something have written and synced it
 // before they answer.
 //
-//	bare        net/http, mux, the key's check: nothing is kept
+//	bare        net/http, mux, the key's check: nothing is stored
 //	map         the same, payments in a map
 //	bbolt       the same, payments in a bbolt file, one transaction for all that wait
 //	ceiling     the same, events of the service's size at the end of a plain file:

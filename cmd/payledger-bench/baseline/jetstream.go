@@ -22,9 +22,8 @@ const (
 	queued   = 4096 // payments that wait to be published; beyond, answers wait
 )
 
-// inFileAndJetStream is inFile with a publish and a delivery for each
-// payment behind it. It does not let them fall behind for long: a group waits
-// until there is room for it in the queue.
+// inFileAndJetStream is inFile, followed by a publish and a delivery for each payment. They cannot
+// lag far: a group waits until it fits in the queue.
 func inFileAndJetStream(ctx context.Context, dir string) (keeper, error) {
 	server, err := startNATS(filepath.Join(dir, "nats"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	bbolt "go.etcd.io/bbolt"
 )
 
-// entry is what one request has to have kept.
+// entry is what one request stores.
 type entry struct {
 	id      [26]byte
 	event   []byte // payment.created
@@ -19,7 +19,7 @@ type entry struct {
 	done    chan error
 }
 
-// keeper keeps payments. get returns nil for what it does not have.
+// keeper stores payments. get returns nil for an unknown one.
 type keeper struct {
 	keep    func(*entry) error
 	get     func(id string) []byte
@@ -51,7 +51,7 @@ func open(ctx context.Context, o Options) (keeper, error) {
 	}, nil
 }
 
-// inMap keeps payments in memory.
+// inMap stores payments in memory.
 func inMap() keeper {
 	var mu sync.RWMutex
 	m := make(map[string][]byte)
@@ -71,7 +71,7 @@ func inMap() keeper {
 	}
 }
 
-// inBolt keeps payments in a bbolt file.
+// inBolt stores payments in a bbolt file.
 func inBolt(dir string) (keeper, error) {
 	db, err := bbolt.Open(filepath.Join(dir, "payments.db"), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType})
 	if err != nil {
@@ -110,9 +110,8 @@ func inBolt(dir string) (keeper, error) {
 	}, nil
 }
 
-// inFile appends events to a file; behind is called with each group once it is
-// synced.
-func inFile(dir string, behind func([]*entry)) (keeper, error) {
+// inFile appends events to a file; after is called with each group once it is synced.
+func inFile(dir string, after func([]*entry)) (keeper, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "events"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return keeper{}, err
@@ -129,7 +128,7 @@ func inFile(dir string, behind func([]*entry)) (keeper, error) {
 		if err := f.Sync(); err != nil {
 			return err
 		}
-		behind(all)
+		after(all)
 		return nil
 	})
 	return keeper{
@@ -150,8 +149,8 @@ func group(commit func([]*entry) error) (keep func(*entry) error, end func()) {
 	running.Go(func() {
 		for first := range waiting {
 			all := []*entry{first}
-			// Those who were just answered are about to come back; a group that
-			// leaves without them costs a sync of its own.
+			// Clients that were just answered are about to send again; a group without them costs one more
+			// sync.
 			for before := 0; before < len(all); runtime.Gosched() {
 				before = len(all)
 				for range len(waiting) {

@@ -27,8 +27,8 @@ create table payledger_bench.outbox (position bigserial primary key, payment tex
 	poolSize = 32
 )
 
-// inPostgres keeps payments as most services do: with pgx, in a table of
-// payments, one of idempotency keys and an outbox.
+// inPostgres stores payments as most services do: with pgx, in a table of payments, one of
+// idempotency keys and an outbox.
 func inPostgres(ctx context.Context, url string) (keeper, error) {
 	if url == "" {
 		return keeper{}, errors.New("--postgres is empty: want the URL of a database in which a schema may be made")

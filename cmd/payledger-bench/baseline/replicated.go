@@ -16,12 +16,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// inThree keeps events in a stream that three servers have. All are in this process,
-// with routes between them.
+// inThree stores events in a stream of three servers. All are in this process, with routes between
+// them.
 func inThree(ctx context.Context, dir string) (keeper, error) {
 	servers, err := startThree(dir)
 	stop := func() {
-		var all sync.WaitGroup // one by one the last ones would look for the others
+		var all sync.WaitGroup // in sequence the last ones would wait for the others
 		for _, s := range servers {
 			all.Go(func() {
 				s.Shutdown()
@@ -42,7 +42,7 @@ func inThree(ctx context.Context, dir string) (keeper, error) {
 	js, err := jetstream.New(nc)
 	if err == nil {
 		err = eventually(ctx, func() error {
-			ctx, cancel := context.WithTimeout(ctx, time.Second/2) // until they have elected nobody answers
+			ctx, cancel := context.WithTimeout(ctx, time.Second/2) // there is no answer until they have elected a leader
 			defer cancel()
 			_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: stream, Subjects: []string{"log"}, Replicas: len(servers)})
 			return err

@@ -41,7 +41,7 @@ func Names() []string {
 // Options say which baseline to run.
 type Options struct {
 	Name     string
-	Dir      string // where it keeps its files
+	Dir      string // for its files
 	Postgres string // URL of a database in which it may make a schema
 }
 

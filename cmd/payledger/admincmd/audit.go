@@ -13,7 +13,7 @@ import (
 type Audit struct {
 	Reads
 	Project string `help:"Only acts for this project." placeholder:"PROJECT_ID" json:"project,omitzero"`
-	After   uint64 `help:"Start behind this position." json:"after"`
+	After   uint64 `help:"Start after this position." json:"after"`
 }
 
 // Help is shown by --help.

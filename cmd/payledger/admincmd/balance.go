@@ -28,7 +28,7 @@ func (Balance) Help() string {
 to merchants (merchant_payable), refunds under way (refunds_in_flight) and late funds that
 await you (suspense). Debits are positive, credits negative; each currency adds up to zero.
 
-A time stands for everything before the first event of a later time, so that the books of
+A time means everything before the first event of a later time, so that the books of
 a time no longer change once the log has gone beyond it.
 
 With --json, balances are one object, and --statement and --late-funds print a line for

@@ -18,10 +18,10 @@ type Events struct {
 
 type eventsTailCmd struct {
 	Reads
-	After   uint64 `help:"Start behind this position." json:"after"`
+	After   uint64 `help:"Start after this position." json:"after"`
 	Project string `help:"Only events of this project." placeholder:"PROJECT_ID" json:"project,omitzero"`
 	Payment string `help:"Only events of this payment." placeholder:"PAYMENT_ID" json:"payment,omitzero"`
-	Follow  bool   `help:"Go on with new events as they come." short:"f" json:"follow,omitzero"`
+	Follow  bool   `help:"Continue with new events as they are recorded." short:"f" json:"follow,omitzero"`
 }
 
 // Help is shown by --help.
@@ -42,7 +42,7 @@ func (c eventsTailCmd) Run(a *cli.App) error {
 		switch {
 		case err == nil || errors.Is(err, a.Ctx.Err()):
 		case behind > 0:
-			return fmt.Errorf("behind position %d: %w", behind, err)
+			return fmt.Errorf("after position %d: %w", behind, err)
 		default:
 			return err
 		}

@@ -22,7 +22,7 @@ type natsConsumerCmd struct {
 // Help is shown by --help.
 func (natsConsumerCmd) Help() string {
 	return `Each consumer reads the events of payments from the JetStream stream EVENTS, of one project
-or of all, and gets every one of them, whoever else reads. Programs that connect as the
+or of all, and gets every one of them, regardless of other readers. Programs that connect as the
 same consumer share its events.
 
 A consumer NAME connects to --nats-listen as user NAME, with inboxes under _INBOX_NAME, and
@@ -93,7 +93,7 @@ func (c consumerListCmd) Run(a *cli.App) error {
 type consumerResetCmd struct {
 	Anyway
 	Name string `arg:"" help:"Consumer to reset." json:"name"`
-	To   uint64 `help:"The next event is the first one of the consumer behind this position; 0: the first of the log." required:"" placeholder:"POSITION" json:"position"`
+	To   uint64 `help:"The next event is the first one of the consumer after this position; 0: the first of the log." required:"" placeholder:"POSITION" json:"position"`
 }
 
 // Help is shown by --help.

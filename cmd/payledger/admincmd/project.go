@@ -29,7 +29,7 @@ type projectSettings struct {
 	MaxAmount             string   `help:"Largest amount of a payment." placeholder:"AMOUNT" json:"max_amount,omitempty"`
 	LifetimeSeconds       int      `help:"How long a new payment can be paid, 300 to 7776000." placeholder:"SECONDS" json:"lifetime_seconds,omitzero"`
 	RequireIdempotencyKey *bool    `help:"Refuse POSTs without an Idempotency-Key." negatable:"" json:"require_idempotency_key,omitempty"`
-	ShopURL               *string  `help:"Where the payment page leads back to once the outcome is known: an https address of at most 512 bytes; empty: nowhere." placeholder:"URL" json:"shop_url,omitzero" name:"shop-url"`
+	ShopURL               *string  `help:"Link of the payment page back to the shop once the outcome is known: an https address of at most 512 bytes; empty: none." placeholder:"URL" json:"shop_url,omitzero" name:"shop-url"`
 	TimeZone              *string  `help:"Time zone of the days in the account and its exports: an IANA name such as Europe/Moscow; empty: UTC." placeholder:"ZONE" json:"time_zone,omitzero"`
 
 	RateWrites         limit `help:"Writes a second, with bursts of twice as many; 0: no limit; default: as the server has it." placeholder:"N" json:"rate_writes,omitzero"`

@@ -105,9 +105,9 @@ type request struct {
 	body         map[string]jsontext.Value
 }
 
-// asking calls fn with the request of a command. line is its method and path, such as
-// "POST /admin/routes/{route}/pause"; what the path names stands there, the other members
-// are the query of a GET and the body of a POST or PATCH.
+// asking calls fn with the request of a command. line is its method and path, such as "POST
+// /admin/routes/{route}/pause"; members that the path names go there, the others are the query of a
+// GET or the body of a POST or PATCH.
 func asking(a *cli.App, c command, line string, fn func(*cli.Client, request) error) error {
 	return c.open(a, func(m *cli.Client) error {
 		text, err := json.Marshal(c)
@@ -176,7 +176,7 @@ func ask(a *cli.App, c command, line string, out any, then func() error) error {
 	})
 }
 
-// do makes the request and prints what it has done.
+// do makes the request and prints the result.
 func do(a *cli.App, c command, line string, done any, text string, args ...any) error {
 	return ask(a, c, line, nil, func() error { return a.Print(done, text, args...) })
 }

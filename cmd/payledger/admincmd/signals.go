@@ -64,8 +64,8 @@ type (
 
 const parkedPath = "/admin/signals/parked"
 
-// eachParked calls fn for the parked signals, oldest first, with what there is of all of
-// them, while it wants more.
+// eachParked calls fn for the parked signals, oldest first, with their page, until fn returns
+// false.
 func eachParked(a *cli.App, m *cli.Client, reason string, fn func(s domain.ParkedSignal, all domain.ParkedPage) (more bool, err error)) error {
 	for after := uint64(0); ; {
 		q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(pageSize)}}

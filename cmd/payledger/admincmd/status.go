@@ -54,7 +54,7 @@ func (c Status) Run(a *cli.App) error {
 	for _, t := range s.Trouble {
 		rows = append(rows, [2]string{"Trouble", t})
 	}
-	limits := make([]string, len(s.Limits)) // of projects that have none of their own
+	limits := make([]string, len(s.Limits)) // of projects without limits
 	for i, l := range s.Limits {
 		limits[i] = fmt.Sprintf("%s %d", l.Name, l.Value)
 	}

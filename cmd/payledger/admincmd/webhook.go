@@ -117,7 +117,7 @@ type webhookRemove struct{ OfEndpoint }
 // Run removes the endpoint.
 func (c webhookRemove) Run(a *cli.App) error {
 	return do(a, c, "DELETE "+oneEndpoint, map[string]any{"endpoint_id": c.EndpointID, "removed": true},
-		"Endpoint %s is removed. What it was not sent yet is cancelled.\n", c.EndpointID)
+		"Endpoint %s is removed. Its pending deliveries are cancelled.\n", c.EndpointID)
 }
 
 type (
@@ -143,7 +143,7 @@ func (c webhookDisable) Run(a *cli.App) error {
 
 type webhookRotate struct {
 	OfEndpoint
-	Overlap time.Duration `help:"How long the old secret signs beside the new one, up to 168h; 0s ends it at once." default:"24h" placeholder:"DURATION" json:"-"`
+	Overlap time.Duration `help:"How long the old secret signs as well as the new one, up to 168h; 0s ends it at once." default:"24h" placeholder:"DURATION" json:"-"`
 	Seconds int           `kong:"-" json:"overlap_seconds"`
 }
 

@@ -141,7 +141,7 @@ func (c OfEndpoint) send(a *cli.App, path string) error {
 			return err
 		}
 		if !m.Live {
-			return a.Print(raw, "%s %s is in line. It is sent once a server runs on %s.\n", s.Type, s.EventID, c.Data)
+			return a.Print(raw, "%s %s is queued. It is sent once a server runs on %s.\n", s.Type, s.EventID, c.Data)
 		}
 		ctx, cancel := context.WithTimeout(a.Ctx, attemptWait)
 		defer cancel()

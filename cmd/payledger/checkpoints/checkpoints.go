@@ -26,8 +26,8 @@ import (
 	"payledger/projections"
 )
 
-// checkpointEvery is how often a checkpoint is signed while events arrive. It
-// leaves room for the signing within a second.
+// checkpointEvery is how often a checkpoint is signed while events arrive. It leaves time for the
+// signing within a second.
 const checkpointEvery = 800 * time.Millisecond
 
 // Signer signs the log's checkpoints. A signed one is on disk before
@@ -40,7 +40,7 @@ type Signer struct {
 	file   string
 	views  *projections.Engine
 	codec  *eventstore.Codec
-	nodes  *nodewitness.Witness // vouch for what is signed; nil: the directory is alone
+	nodes  *nodewitness.Witness // vouch for what is signed; nil: no cluster
 	signs  func() bool          // whether this process signs as events arrive
 	opened eventstore.Position  // where the log ended then
 
@@ -59,7 +59,7 @@ type Signer struct {
 	vouched int       // how many nodes vouch for it
 	asked   time.Time // when they were; zero: not yet
 	publish func(signed []byte)
-	trouble bool // what keeps checkpoints from being signed was logged
+	trouble bool // why checkpoints are not signed was logged
 }
 
 // Options say how checkpoints are signed and compared.
@@ -73,8 +73,8 @@ type Options struct {
 	ReadOnly bool // nothing new is signed or noted
 }
 
-// Open opens the projections and the checkpoints of a log. Projections whose tree is not
-// the log's are made anew, once. The caller holds the directory's lock.
+// Open opens the projections and the checkpoints of a log. Projections whose tree is not the log's
+// are rebuilt, once. The caller holds the directory's lock.
 func Open(ctx context.Context, d datadir.Dir, o Options, config projections.Config) (*projections.Engine, *Signer, error) {
 	for again := true; ; again = false {
 		views, err := projections.Open(ctx, config)
@@ -89,7 +89,7 @@ func Open(ctx context.Context, d datadir.Dir, o Options, config projections.Conf
 		if !again || !errors.As(err, new(*viewsDifferError)) {
 			return nil, nil, err
 		}
-		o.Log.Error().Err(err).Msg("the projections are made anew")
+		o.Log.Error().Err(err).Msg("the projections are rebuilt")
 		if err := os.Remove(config.Path); err != nil {
 			return nil, nil, cli.Errorf(cli.ExitDirectory, "deleting projections that are not the log's: %w", err)
 		}
@@ -147,21 +147,19 @@ func (s *Signer) unchanged(ctx context.Context) (signed []byte, ok bool) {
 	return s.signed, err == nil && s.signed != nil && size == s.newest.Size
 }
 
-// Checkpoint answers a signed checkpoint over everything that is durable when
-// it is called, or more. It waits until the whole log was compared, and for the nodes
-// that vouch for it. On a full disk one is answered that is not kept: what it covers is
-// durable.
+// Checkpoint returns a signed checkpoint over everything that is durable when it is called, or
+// more. It waits until the whole log was compared, and for the cosignatures of the nodes. On a full
+// disk it returns one that is not stored: the events that it covers are durable.
 func (s *Signer) Checkpoint(ctx context.Context) ([]byte, error) {
-	signed, err := s.kept(ctx)
+	signed, err := s.stored(ctx)
 	if errors.Is(err, eventstore.ErrFull) && signed != nil {
 		return signed, nil
 	}
 	return signed, err
 }
 
-// kept answers a checkpoint that is kept, and with the error that it cannot be, the
-// checkpoint.
-func (s *Signer) kept(ctx context.Context) ([]byte, error) {
+// stored returns a stored checkpoint; with an error of storing it, it also returns the checkpoint.
+func (s *Signer) stored(ctx context.Context) ([]byte, error) {
 	signed, err := s.fresh(ctx)
 	if err != nil || s.nodes == nil || s.ReadOnly {
 		return signed, err
@@ -169,7 +167,7 @@ func (s *Signer) kept(ctx context.Context) ([]byte, error) {
 	return s.cosigned(ctx, signed)
 }
 
-// fresh answers a checkpoint for which nobody may have vouched yet.
+// fresh returns a checkpoint that may not be cosigned yet.
 func (s *Signer) fresh(ctx context.Context) ([]byte, error) {
 	if err := s.Whole(ctx); err != nil {
 		return nil, err
@@ -192,7 +190,7 @@ func (s *Signer) fresh(ctx context.Context) ([]byte, error) {
 			return s.signed, nil
 		}
 		if size <= s.newest.Size {
-			return nil, fmt.Errorf("the log's tree of %d events does not go on from that of %d events that was signed for: nothing more is signed", size, s.newest.Size)
+			return nil, fmt.Errorf("the log's tree of %d events does not continue the signed one of %d events: nothing more is signed", size, s.newest.Size)
 		}
 	}
 	signed, err := s.Key.Sign(next)
@@ -242,8 +240,8 @@ func (s *Signer) Promptly(ctx context.Context) ([]byte, error) {
 	return nil, err
 }
 
-// idle reports whether the views have no event that is not signed for. It only looks
-// at memory: in a cluster every look at the log's end is work for all nodes.
+// idle reports whether all events of the views are signed for. It reads only memory: in a cluster
+// every read of the log's end is work for all nodes.
 func (s *Signer) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +251,7 @@ func (s *Signer) idle() bool {
 // sign signs a checkpoint if there are new events. A failure is logged once; the
 // log is still written, and the next checkpoint covers everything.
 func (s *Signer) sign(ctx context.Context) {
-	_, err := s.kept(ctx)
+	_, err := s.stored(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return
 	}
@@ -307,9 +305,9 @@ func (s *Signer) Follow(publish func(signed []byte)) (stop func() error) {
 func (s *Signer) Finish() {
 	patience := 10 * time.Second
 	if s.nodes != nil {
-		_ = s.nodes.Close() // no more checkpoints of others are kept
+		_ = s.nodes.Close() // no more checkpoints of others are stored
 		s.nodes = nil
-		patience = 2 * time.Second // one that is alone reads nothing, and another one signs
+		patience = 2 * time.Second // a node alone cannot read, and another one signs
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -17,10 +17,10 @@ import (
 	"payledger/projections/views"
 )
 
-// The projections keep the hashes of the log's tree, so they do not show whether
-// the log was changed after they folded it. Therefore the log's own bytes are
-// compared with the newest checkpoint, and each record's claim, which no tree covers,
-// with its event: a few events before anything is served, and all of them, while the server serves, before anything new is signed.
+// The projections store the hashes of the log's tree, so they do not show whether the log was changed after they folded
+// it. Therefore the log's bytes are compared with the newest checkpoint, and each record's claim, which no tree covers,
+// with its event: a few events before anything is served, and all of them, while the server serves, before anything new
+// is signed.
 
 // How many events are compared before anything is served: the last ones the
 // checkpoint covers, and others at random.
@@ -40,7 +40,7 @@ func (e *viewsDifferError) Error() string {
 // refusal is the error that the log does not match its newest checkpoint, with
 // advice.
 func (s *Signer) refusal(err error) error {
-	const onPurpose = "If you put an older log there on purpose, move %[2]s away: the log goes on from what it holds, and whoever keeps a later checkpoint can tell"
+	const onPurpose = "If you put an older log there on purpose, move %[2]s away: the log continues from its last event, and anyone with a later checkpoint can prove it"
 	if errors.As(err, new(*translog.TruncatedError)) {
 		return cli.Errorf(cli.ExitDirectory, "%[3]w: events at the end of %[1]s are missing. Put the newest ledger.db back. "+onPurpose, s.dir.Ledger(), s.file, err)
 	}
@@ -150,11 +150,10 @@ func (s *Signer) readFrom(ctx context.Context, after, last eventstore.Position, 
 	return nil
 }
 
-// compare reads the log up to where it ended when it was opened. If the log
-// agrees with the newest checkpoint and with the projections' tree, checkpoints
-// may be signed. If paced, it takes at most half a processor's time. A difference
-// goes to failed. Events that cannot be read do not: what does not need them goes
-// on, and nothing new is signed.
+// compare reads the log up to where it ended when it was opened. If the log agrees with the newest
+// checkpoint and with the projections' tree, checkpoints may be signed. If paced, it takes at most
+// half a processor's time. A difference goes to failed. Events that cannot be read do not: work
+// that does not need them continues, and nothing new is signed.
 func (s *Signer) compare(ctx context.Context) {
 	begun, worked := time.Now(), time.Now()
 	var pinned []translog.Checkpoint
@@ -204,7 +203,7 @@ func (s *Signer) compare(ctx context.Context) {
 	case err != nil:
 		s.doubt = err
 	case root != tree.Root():
-		reason := fmt.Sprintf("the log's root at %d events is %s, theirs %s: either they were altered, or the log was after they had folded it", s.opened, tree.Root(), root)
+		reason := fmt.Sprintf("the log's root at %d events is %s, theirs %s: either they were altered, or the log was altered after they had folded it", s.opened, tree.Root(), root)
 		s.doubt = cli.Errorf(cli.ExitFailed, "%w", s.views.Distrust(reason))
 		s.failed <- s.doubt
 	default:
@@ -213,8 +212,7 @@ func (s *Signer) compare(ctx context.Context) {
 	}
 }
 
-// Whole waits until the whole log was compared. The error is what keeps
-// checkpoints from being signed.
+// Whole waits until the whole log was compared. The error is why checkpoints are not signed.
 func (s *Signer) Whole(ctx context.Context) error {
 	select {
 	case <-s.compared:
@@ -240,15 +238,15 @@ func (s *Signer) Failure() error {
 	}
 }
 
-// noteMissing notes in the log that its checkpoint is missing; one has been
-// there since the directory was made. The log goes on, because an operator who
-// puts an older log there on purpose moves the checkpoint away.
+// noteMissing notes in the log that its checkpoint is missing; one has been there since the
+// directory was made. The log continues, because an operator who puts an older log there on purpose
+// moves the checkpoint away.
 func (s *Signer) noteMissing(now time.Time) error {
 	if s.opened == 0 {
 		return nil
 	}
-	s.missing = fmt.Sprintf("%s is missing beside a log of %d events: had the log's end been cut off, nothing here would show it. "+
-		"Put the newest checkpoint back, or hold the log against one that was kept elsewhere: payledger verify --data %s --checkpoint FILE. "+
+	s.missing = fmt.Sprintf("%s is missing next to a log of %d events: if the log's end was cut off, nothing here would show it. "+
+		"Put the newest checkpoint back, or compare the log with one that was kept elsewhere: payledger verify --data %s --checkpoint FILE. "+
 		"If a backup was restored or the checkpoint moved away on purpose, nothing is to be done; it is noted in the log", s.file, s.opened, s.dir)
 	s.Log.Error().Uint64("events", uint64(s.opened)).Msg(s.missing)
 	if s.ReadOnly {
@@ -256,7 +254,7 @@ func (s *Signer) noteMissing(now time.Time) error {
 	}
 	err := s.Store.NoteMissingCheckpoint(now)
 	if errors.Is(err, eventstore.ErrFull) {
-		return nil // the next start may have the room
+		return nil // the next start may have the space
 	}
 	return err
 }

@@ -69,7 +69,7 @@ func TestDamagedTreeIsMadeAnew(t *testing.T) {
 	if err := c.signed.Whole(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := c.close(); err != nil || !strings.Contains(log.String(), "the projections are made anew") {
+	if err := c.close(); err != nil || !strings.Contains(log.String(), "the projections are rebuilt") {
 		t.Errorf("%v\n%s", err, log.String())
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"payledger/httpapi/merchant"
 )
 
-// askAgain is how long nodes that did not vouch for a checkpoint are left alone.
+// askAgain is the pause before nodes that did not vouch for a checkpoint are asked again.
 const askAgain = 5 * time.Second
 
 // Witness lets this node and the others vouch. Called before Begin.
@@ -67,7 +67,7 @@ func (s *Signer) cosigned(ctx context.Context, signed []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !bytes.Equal(signed, s.signed) {
-		return with, nil // there is a newer one, or somebody else has asked
+		return with, nil // there is a newer one, or another caller has asked
 	}
 	if n >= s.vouched {
 		if err := s.write(s.newest, with); err != nil {

@@ -24,7 +24,7 @@ type Client struct {
 	HTTP  *http.Client
 	Close func() error
 	Live  bool   // a server runs on the directory
-	As    string // who acts; "": the user of this process
+	As    string // the actor; "": the user of this process
 }
 
 // ClientOf is the client of the server that runs on a directory, whose socket dial
@@ -95,11 +95,11 @@ type Problem struct {
 // Member is a flag or an argument of a command.
 type Member struct{ Name, Help string }
 
-// Error answers the refusal without the interface it came through: what is wrong
+// Error returns the refusal without the interface it came through: what is wrong
 // with which flag, or the ledger's sentence.
 func (p *Problem) Error() string {
 	if p.Code == domain.Unconfirmed {
-		return "It is not known yet whether this was recorded. Look whether it is done before you give the command again."
+		return "It is not known yet whether this was recorded. Check whether it is done before you repeat the command."
 	}
 	if len(p.Errors) == 0 {
 		if of, known := p.Members[strings.ReplaceAll(p.Parameter, "-", "_")]; known {

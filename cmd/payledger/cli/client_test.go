@@ -12,7 +12,7 @@ import (
 func TestUnconfirmed(t *testing.T) {
 	t.Parallel()
 	p := &Problem{Problem: wire.Problem{Code: domain.Unconfirmed, Detail: "Repeat it with the same Idempotency-Key."}}
-	if got := p.Error(); strings.Contains(got, "Key") || !strings.Contains(got, "Look whether it is done") {
+	if got := p.Error(); strings.Contains(got, "Key") || !strings.Contains(got, "Check whether it is done") {
 		t.Error(got)
 	}
 }

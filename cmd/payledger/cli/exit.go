@@ -21,7 +21,7 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return e.Err.Error() }
 
-// Unwrap answers the error without its code.
+// Unwrap returns the error without its code.
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Errorf makes an error that leads to an exit code.

@@ -40,20 +40,19 @@ func (s NATSURLFlags) External(log zerolog.Logger) (none bus.External, err error
 	if named, shown := s.userInURL(); named && len(user) > 0 {
 		return none, Errorf(ExitUsage, "--nats-credentials: --nats-url has a user too; leave one of them out")
 	} else if shown {
-		log.Warn().Msg("everybody on this machine can read the user of --nats-url in the list of processes: put USER:PASSWORD into a file for --nats-credentials")
+		log.Warn().Msg("all users of this machine can read the user of --nats-url in the list of processes: put USER:PASSWORD into a file for --nats-credentials")
 	}
 	return bus.External{URL: s.NATSURL, Options: slices.Concat(user, transport)}, nil
 }
 
-// userInURL reports whether the URL has a user, and whether everybody can see that on
-// the command line.
+// userInURL reports whether the URL has a user, and whether it is visible on the command line.
 func (s NATSURLFlags) userInURL() (named, shown bool) {
 	for one := range strings.SplitSeq(s.NATSURL, ",") {
 		one = strings.TrimSpace(one)
 		if !strings.Contains(one, "://") {
 			one = "nats://" + one
 		}
-		u, err := url.Parse(one) // whoever connects tells what is wrong with it
+		u, err := url.Parse(one) // Connect reports what is wrong with it
 		named = named || err == nil && u.User != nil
 	}
 	return named, named && slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, s.NATSURL) })

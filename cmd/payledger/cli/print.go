@@ -25,10 +25,10 @@ type App struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	JSON   bool   // --json
-	As     string // --as: who acts; "": the user of this process
+	As     string // --as: the actor; "": the user of this process
 }
 
-// Actor is who acts, as the log names it.
+// Actor is the actor, as in the log.
 func (a *App) Actor() (string, error) {
 	name := a.As
 	if name == "" {

@@ -63,8 +63,8 @@ func (d Dir) KeyTimes() string { return filepath.Join(string(d), "key-times.json
 // retired is the path of what earlier versions kept of the account: its sessions.
 func (d Dir) retired() string { return filepath.Join(string(d), "account.db") }
 
-// RemoveRetired deletes what only earlier versions have used, and tells whether there was
-// such a file.
+// RemoveRetired deletes what only earlier versions have used, and reports whether there was such a
+// file.
 func (d Dir) RemoveRetired() (bool, error) {
 	err := os.Remove(d.retired())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,8 +88,8 @@ func (d Dir) NATS() string { return filepath.Join(string(d), "nats") }
 // Cluster is the path of what makes the directory a node of a cluster.
 func (d Dir) Cluster() string { return filepath.Join(string(d), "cluster.json") }
 
-// ClusterNATS is the path of the directory of a node's JetStream. A JetStream that was
-// alone cannot become a part of one on several servers, and keeps its own.
+// ClusterNATS is the path of the directory of a node's JetStream. A standalone JetStream cannot
+// become a member of a cluster, and keeps its own directory.
 func (d Dir) ClusterNATS() string { return filepath.Join(string(d), "nats-cluster") }
 
 // Clustered reports whether the directory is a node of a cluster.
@@ -125,9 +125,9 @@ func (d Dir) Owns(name string) bool {
 	})
 }
 
-// Initialise makes the directory, which may exist if it is empty. The log
-// comes last, under its final name only when it is whole: a directory without
-// it is not a data directory yet, and initialising it again goes on.
+// Initialise makes the directory, which may exist if it is empty. The log comes last, under its
+// final name only when it is whole: a directory without it is not a data directory yet, and
+// initialising it again continues.
 func (d Dir) Initialise() error {
 	if err := d.Make("master.key", "log.key", "checkpoint"); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (d Dir) Make(left ...string) error {
 	if err := makeDirSynced(filepath.Clean(string(d))); err != nil {
 		return cli.Errorf(cli.ExitDirectory, "making %s: %w", d, err)
 	}
-	// It is empty, so nobody else needs access to it.
+	// It is empty, so no other user needs access to it.
 	_ = os.Chmod(string(d), 0o700) //nolint:gosec // a directory; if it has another owner, its mode is checked next
 	return d.mustBePrivate()
 }
@@ -212,9 +212,8 @@ func (d Dir) MustExist() error {
 	return nil
 }
 
-// mustBePrivate refuses a directory in which others can replace files, the log
-// and the keys among them. Others may look into it: whatever is made there is
-// for its owner alone, whatever the umask is.
+// mustBePrivate refuses a directory in which others can replace files, the log and the keys among
+// them. Others may list it: its files are created for the owner only, regardless of the umask.
 func (d Dir) mustBePrivate() error {
 	info, err := os.Stat(string(d))
 	if err != nil {

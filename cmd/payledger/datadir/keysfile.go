@@ -19,8 +19,8 @@ import (
 // backup of it. A server does not start without the first.
 func KeyFiles() []string { return []string{"master.key", "log.key"} }
 
-// PackedFiles are the files of a file of keys: the keys, and what else nobody can
-// make again from the log. Others than the keys may be missing.
+// PackedFiles are the files of a file of keys: the keys, and others that cannot be rebuilt from the
+// log. Others than the keys may be missing.
 func PackedFiles() []string {
 	return append(KeyFiles(), "nats-credentials.json", "nats-consumers.json")
 }

@@ -31,7 +31,7 @@ func (d Dir) ReadLogKey() (*translog.Signer, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Errorf(cli.ExitDirectory, "%[1]s is missing: the log's checkpoints are signed with it. Restore it from your backup. "+
 			"If the directory never had one, or it is lost, make one with \"payledger log key --new --data %[2]s\" and "+
-			"give the new verifier key to whoever checks the log", d.LogKey(), d)
+			"give the new verifier key to those who check the log", d.LogKey(), d)
 	}
 	if err != nil {
 		return nil, cli.Errorf(cli.ExitDirectory, "the log's key: %w", err)

@@ -17,11 +17,10 @@ import (
 // (sun_path of unix(7), less its final zero byte).
 const maxSocketPath = 107
 
-// ListenSocket opens the admin socket, for the directory's owner alone: it is
-// made in a scratch directory, which no other user may enter, and renamed once
-// its mode is right. The caller holds the directory's lock, so a socket
-// that is still there belongs to a process that is gone. A full disk has no
-// room for the scratch directory; then the socket is made in its place.
+// ListenSocket opens the admin socket, only for the directory's owner: it is made in a scratch
+// directory, which no other user may enter, and renamed once its mode is right. The caller holds
+// the directory's lock, so a socket that is still there belongs to a process that is gone. On a
+// full disk the scratch directory cannot be made; then the socket is made in its place.
 func (d Dir) ListenSocket() (_ net.Listener, err error) {
 	private, err := NewScratch(string(d), d.Files()...)
 	if errors.Is(err, syscall.ENOSPC) {
@@ -87,10 +86,9 @@ func (d Dir) DialSocket(ctx context.Context) (net.Conn, error) {
 // answer: a server that is starting, or another command.
 const AdminWait = 10 * time.Second
 
-// Reach looks for the server that runs on the directory; live reports that
-// there is one. Else hold takes the directory itself, and err is hold's error.
-// While that says that the directory is in use (exitInUse), both are tried
-// again for adminWait.
+// Reach looks for the server that runs on the directory; live reports that there is one. Else hold
+// locks the directory, and err is hold's error. While that says that the directory is in use
+// (exitInUse), both are tried again for adminWait.
 func (d Dir) Reach(ctx context.Context, hold func() error) (live bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, AdminWait)
 	defer cancel()
@@ -111,7 +109,7 @@ func (d Dir) Reach(ctx context.Context, hold func() error) (live bool, err error
 	}
 }
 
-// shortPath answers a path to the same file that a Unix socket can take; a
+// shortPath returns a path to the same file that a Unix socket can take; a
 // longer one is reached through a symbolic link to its directory. done removes
 // the link.
 func shortPath(path string) (short string, done func(), err error) {

@@ -1,5 +1,5 @@
-// Package demonodes runs the three nodes of a cluster on this machine, each as a process
-// of its own, so that one of them can be killed.
+// Package demonodes runs the three nodes of a cluster on this machine, each as a separate process,
+// so that one of them can be killed.
 package demonodes
 
 import (
@@ -108,8 +108,8 @@ func (c Config) listens() (all []string, err error) {
 	return all, nil
 }
 
-// Run runs the nodes until ctx ends. ready hears of them once all are. A node that ends
-// by itself after that, or is killed, is started again; before, Run ends with an error.
+// Run runs the nodes until ctx ends. ready is called once all are ready. A node that exits after
+// that, or is killed, is started again; before, Run ends with an error.
 func Run(ctx context.Context, c Config, ready func([]Node) error) error {
 	listens, err := c.listens()
 	if err != nil {

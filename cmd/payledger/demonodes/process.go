@@ -73,7 +73,7 @@ func start(ctx context.Context, c Config, n Node) (*process, error) {
 	return &process{cmd, n, bufio.NewReader(out)}, nil
 }
 
-// ready waits until the node is ready; then what it says of itself is known.
+// ready waits until the node is ready; then its own report is read.
 func (p *process) ready() error {
 	line, err := p.out.ReadBytes('\n')
 	if err != nil {
@@ -110,7 +110,7 @@ func keep(ctx context.Context, c Config, n Node, up chan<- Node) error {
 		case notReady != nil && !began:
 			return cli.Errorf(max(p.ProcessState.ExitCode(), cli.ExitFailed), "node %s did not start: %s", n.Name, lastLine(n.Data+".log"))
 		}
-		fmt.Fprintf(c.Stderr, "Node %s has ended (%v). The others go on; it is started again in %v.\n", n.Name, ended, restartAfter)
+		fmt.Fprintf(c.Stderr, "Node %s has ended (%v). The others continue; it is started again in %v.\n", n.Name, ended, restartAfter)
 		if !health.Pause(ctx, restartAfter) {
 			return nil
 		}

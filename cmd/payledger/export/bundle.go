@@ -34,7 +34,7 @@ const (
 // Bundle is an exported bundle, a tar file.
 type Bundle struct{ Path string }
 
-// OpenBundle answers nil when the file is something else.
+// OpenBundle returns nil when the file is something else.
 func OpenBundle(name string) (*Bundle, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,9 +101,8 @@ type Contents struct {
 	odd   []string
 }
 
-// Survey reads everything but the events' meaning. Whoever packs a bundle anew may
-// put it into a directory: files in another one than the events are not part of it,
-// and keep their names.
+// Survey reads everything but the events' content. A repacked bundle may be in a directory of the
+// archive: files outside of the events' directory are not part of it, and keep their names.
 func (b *Bundle) Survey() (Contents, error) {
 	c := Contents{sums: make(map[string]string), Small: make(map[string][]byte)}
 	root := ""

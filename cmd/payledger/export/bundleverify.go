@@ -15,10 +15,9 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// Verify checks the bundle from the first event to the last. Everything in it
-// is read once for the hashes and the small files, then the events once more.
-// The manifest can be made to match an altered journal, so the journal is
-// written anew from the events and compared.
+// Verify checks the bundle from the first event to the last. Everything in it is read once for the
+// hashes and the small files, then the events once more. The manifest can be made to match an
+// altered journal, so the journal is written again from the events and compared.
 func (b *Bundle) Verify(ctx context.Context, given datadir.TrustAnchors, progress func(done, total eventstore.Position)) (*audit.Report, error) {
 	in, err := b.Survey()
 	if err != nil {

@@ -48,7 +48,7 @@ func New(ctx context.Context, m *cli.Client, o Options) (*Pass, error) {
 // Done is what came of an export.
 type Done struct {
 	Events   uint64              // that were read
-	Position eventstore.Position // up to which the file stands for the log
+	Position eventstore.Position // up to which the file has the log
 }
 
 // events calls fn for each event after a position, up to the last one.
@@ -70,11 +70,11 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 		_, corrupt := errors.AsType[*eventstore.CorruptError](err)
 		switch {
 		case corrupt:
-			return read, fmt.Errorf("what the server sent behind position %d is no event: %w", at, err)
+			return read, fmt.Errorf("what the server sent after position %d is no event: %w", at, err)
 		case err != nil:
-			return read, fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\", then export again: %w", at, err)
+			return read, fmt.Errorf("the server ended the stream of events after position %d: look for the reason with \"payledger verify\", then export again: %w", at, err)
 		case r.Position <= at, x.project == "" && r.Position != at+1:
-			return read, fmt.Errorf("the server sent position %d behind %d", r.Position, at)
+			return read, fmt.Errorf("the server sent position %d after %d", r.Position, at)
 		case r.Position > x.last:
 			return read, nil
 		}
@@ -89,7 +89,7 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 		}
 	}
 	if x.project == "" {
-		return read, fmt.Errorf("the server ended the stream of events behind position %d of %d: export again", at, x.last)
+		return read, fmt.Errorf("the server ended the stream of events after position %d of %d: export again", at, x.last)
 	}
 	return read, nil
 }
@@ -100,7 +100,7 @@ func (x *Pass) ToStream(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// toStream answers how many events were read.
+// toStream returns how many events were read.
 func (x *Pass) toStream(ctx context.Context, w io.Writer) (read uint64, err error) {
 	out := bufio.NewWriterSize(w, exportBuffer)
 	if _, err := out.WriteString(x.format.header()); err != nil {

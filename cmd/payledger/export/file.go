@@ -21,8 +21,8 @@ func (x *Pass) ToFile(ctx context.Context, name string) (done Done, err error) {
 	return done, err
 }
 
-// whenWhole has a file or directory made under a temporary name, and gives it its own
-// once all of it is written: what is interrupted leaves nothing that looks finished.
+// whenWhole has a file or directory written under a temporary name, and renames it once it is
+// complete: an interrupted export leaves nothing that looks finished.
 func whenWhole(name string, create func(unfinished string) error) (err error) {
 	name = filepath.Clean(name)
 	if _, err := os.Lstat(name); err == nil {

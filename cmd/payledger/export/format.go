@@ -95,7 +95,7 @@ func (f *csvFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
 	return dst, nil
 }
 
-// details are members of an event that accountants need beside its postings.
+// details are members of an event that accountants need besides its postings.
 type details struct{ refund, reference, reason string }
 
 func detailsOf(e domain.Event) details {
@@ -179,8 +179,7 @@ func hledgerAccount(a domain.Account, project string) (name, kind string) {
 	return "liabilities:" + string(a) + ":" + project, "L"
 }
 
-// hledgerCommodity is the currency, in quotes unless it is made of letters
-// alone.
+// hledgerCommodity is the currency, in quotes unless it has only letters.
 func hledgerCommodity(c domain.Currency) string {
 	if strings.Trim(string(c), "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && c != "" {
 		return string(c)

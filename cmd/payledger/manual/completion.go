@@ -34,7 +34,7 @@ func (c Completion) Run(a *cli.App) error {
 	return a.Print(map[string]string{"shell": c.Shell, "script": script}, "%s", script)
 }
 
-// Words prints the words that can stand next, each with its help behind a tab.
+// Words prints the possible next words, each with its help after a tab.
 type Words struct {
 	Typed []string `arg:"" optional:"" passthrough:""`
 }

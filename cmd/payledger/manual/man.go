@@ -42,7 +42,7 @@ func (c Man) Run(a *cli.App, k *kong.Kong) error {
 	if len(c.Command) > 0 {
 		return cli.Errorf(cli.ExitUsage, "--output writes the pages of all commands: leave the command out")
 	}
-	if err := os.MkdirAll(c.Output, 0o755); err != nil { //nolint:gosec // manuals are for everybody
+	if err := os.MkdirAll(c.Output, 0o755); err != nil { //nolint:gosec // manuals are public
 		return err
 	}
 	written := []string{}

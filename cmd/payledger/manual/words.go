@@ -1,10 +1,10 @@
 // Package manual describes the commands from their one source, kong's model of
 // the command tree: as words that a shell completes, and as manual pages.
 //
-// No library for kong does as much. kongplete and kong-completion are built on
-// posener/complete of 2019: no help texts beside the words, no folders, zsh through the
-// emulation of bash, four more modules. mango-kong makes one page of all commands, sets
-// each line as a paragraph and leaves the arguments out.
+// No library for kong does as much. kongplete and kong-completion are built on posener/complete of
+// 2019: no help texts with the words, no folders, zsh through the emulation of bash, four more
+// modules. mango-kong makes one page of all commands, sets each line as a paragraph and leaves the
+// arguments out.
 package manual
 
 import (
@@ -20,11 +20,11 @@ const (
 	folders = ":folders"
 )
 
-// word is one that can stand next on a command line.
+// word is a possible next word of a command line.
 type word struct{ text, help string }
 
-// next lists the words that can stand in place of the last of these, which
-// follow the program's name. The shell keeps those that begin with what is typed.
+// next lists the words that can replace the last of these, which follow the program's name. The
+// shell keeps those that begin with what is typed.
 func next(app *kong.Node, typed []string) []word {
 	// bash splits --flag=value at the sign.
 	typed = slices.DeleteFunc(slices.Clone(typed), func(w string) bool { return w == "=" })

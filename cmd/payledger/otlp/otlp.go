@@ -1,9 +1,9 @@
 // Package otlp exports spans to an OpenTelemetry collector by OTLP over HTTP, as
 // the environment variables of OpenTelemetry ask for it. See RUNBOOK.md, "Traces".
 //
-// The official SDK batches the spans and the official client sends them. Nobody waits
-// for an export: at most OTEL_BSP_MAX_QUEUE_SIZE spans wait in memory, those beyond
-// it are dropped and counted.
+// The official SDK batches the spans and the official client sends them. Requests never wait for an
+// export: at most OTEL_BSP_MAX_QUEUE_SIZE spans wait in memory, further ones are dropped and
+// counted.
 package otlp
 
 import (
@@ -144,8 +144,8 @@ func newCounts(m prometheus.Registerer) counts {
 	return counts{spans.WithLabelValues("exported"), spans.WithLabelValues("failed"), spans.WithLabelValues("dropped")}
 }
 
-// queued is the SDK's processor behind a bound of its own: the SDK does not say
-// how many spans it drops.
+// queued bounds the queue of the SDK's processor itself: the SDK does not report how many spans it
+// drops.
 type queued struct {
 	sdk.SpanProcessor
 	outlet *outlet

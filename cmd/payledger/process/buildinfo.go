@@ -1,11 +1,10 @@
-// Package process is what concerns the process as a whole: its name, what it was
-// built from, how many connections it has room for, its heap and processors, its log
-// and that of libraries, and its end.
+// Package process is what concerns the process as a whole: its name, what it was built from, how
+// many connections it accepts, its heap and processors, its log and that of libraries, and its end.
 package process
 
 import "runtime/debug"
 
-// BuiltFrom answers the version and the revision this binary was built from.
+// BuiltFrom returns the version and the revision this binary was built from.
 func BuiltFrom() (version, revision string) {
 	version, revision = "devel", "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

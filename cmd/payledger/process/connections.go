@@ -14,7 +14,7 @@ const (
 	DefaultConnections = 4096
 	maxAddressShare    = 256 // of them for one address, by default
 
-	// ownFiles are kept for the databases, JetStream and the operator.
+	// ownFiles are reserved for the databases, JetStream and the operator.
 	ownFiles = 128
 
 	// minConnections are those below which it is of no use to start.
@@ -28,12 +28,11 @@ const (
 // address (0: as many), and how many requests to webhook endpoints may be under way.
 type Connections struct{ All, PerAddress, Webhooks int }
 
-// RoomFor finds how many connections there is room for; all and perAddress are what
-// the operator wants, nil: the default. What neither
-// they nor ownFiles take is for outgoing connections and those to NATS: a
-// webhook has a quarter of it, because it takes two files while it looks up a
-// name or tries both kinds of addresses, and may leave one connection idle. Go
-// has raised the limit of open files to the hard one when the process started.
+// RoomFor computes the limits of connections; all and perAddress are the operator's settings, nil:
+// the default. The rest of the open files, without ownFiles, is for outgoing connections and those
+// to NATS: a webhook has a quarter of it, because it takes two files while it looks up a name or
+// tries both kinds of addresses, and may leave one connection idle. Go has raised the limit of open
+// files to the hard one when the process started.
 func RoomFor(all, perAddress *int, log zerolog.Logger) (Connections, error) {
 	limit, limited := openFileLimit()
 	room, most := Connections{All: DefaultConnections, Webhooks: webhook.DefaultRequests}, uint64(1<<20)
@@ -50,7 +49,7 @@ func RoomFor(all, perAddress *int, log zerolog.Logger) (Connections, error) {
 			return room, cli.Errorf(cli.ExitUsage, "--max-connections %d: want 1 or more", *n)
 		}
 		if uint64(*n) > most {
-			return room, cli.Errorf(cli.ExitUsage, "--max-connections %d: the limit of open files, %d, leaves room for %d; raise it with ulimit -n, or LimitNOFILE= of systemd",
+			return room, cli.Errorf(cli.ExitUsage, "--max-connections %d: the limit of open files, %d, allows %d; raise it with ulimit -n, or LimitNOFILE= of systemd",
 				*n, limit, most)
 		}
 		room.All = *n

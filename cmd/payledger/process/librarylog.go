@@ -26,7 +26,7 @@ type libraryLog struct {
 }
 
 const (
-	maxLibraryText  = 4 << 10 // room for the stack of a panic
+	maxLibraryText  = 4 << 10 // enough for the stack of a panic
 	maxLibraryLines = 10
 )
 

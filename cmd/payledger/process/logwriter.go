@@ -28,7 +28,7 @@ const (
 // NewLogWriter writes to to.
 func NewLogWriter(to io.Writer) *LogWriter {
 	l := &LogWriter{to: to}
-	l.timer = time.AfterFunc(time.Hour, func() { _ = l.Flush() }) // there is nowhere else to report it
+	l.timer = time.AfterFunc(time.Hour, func() { _ = l.Flush() }) // an error cannot be reported anywhere
 	l.timer.Stop()
 	return l
 }

@@ -24,11 +24,11 @@ const savingPause = 100 * time.Millisecond
 // the part that hangs.
 const lastLineTime = time.Second
 
-// Shutdown stops the parts of a service in the reverse order of their start.
-// It has a bound: when the time for requests plus closeTime have passed since the
-// process was asked to stop or a part failed, the process ends with cli.ExitFailed,
-// whatever hangs. It only waits longer for a log that lost its file and is being
-// saved. Everything answered is on disk by then, so nothing is lost.
+// Shutdown stops the parts of a service in the reverse order of their start. It has a bound: when
+// the time for requests plus closeTime have passed since the process was asked to stop or a part
+// failed, the process ends with cli.ExitFailed, even if a part hangs. It only waits longer for a
+// log that lost its file and is being saved. Everything answered is on disk by then, so nothing is
+// lost.
 type Shutdown struct {
 	after time.Duration
 	log   zerolog.Logger

@@ -30,12 +30,12 @@ func heapGrowth(live uint64) int {
 	return int(max(minGrowth, min(room, maxGrowth)))
 }
 
-// memoryShare is the part of a container's memory that Go may use. What is left is for
-// what it does not see: pages of the mapped files, which the container counts, too.
+// memoryShare is the part of a container's memory that Go may use. The rest is for what Go does not
+// count but the container does: pages of the mapped files.
 const memoryShare = 0.6
 
 // heedLimit has Go collect garbage early enough for the limit, in bytes, of the
-// container, and answers how to undo that. GOMEMLIMIT wins. Where there is no limit, or
+// container, and returns how to undo that. GOMEMLIMIT wins. Where there is no limit, or
 // none can be read, nothing changes.
 func heedLimit(of memlimit.Provider) (undo func()) {
 	before := debug.SetMemoryLimit(-1)

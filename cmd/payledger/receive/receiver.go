@@ -25,8 +25,8 @@ import (
 // tenth of it at most.
 const maxNotification = 64 << 10
 
-// forwardTime bounds the answer of the application behind a receiver: a little
-// less than the 15 s that a sender waits.
+// forwardTime bounds the answer of the application that a receiver forwards to: a little less than
+// the 15 s that a sender waits.
 const forwardTime = 14 * time.Second
 
 // Receiver verifies, prints and forwards notifications as a merchant's receiver
@@ -35,7 +35,7 @@ const forwardTime = 14 * time.Second
 type Receiver struct {
 	o         Options
 	verifiers []*standardwebhooks.Webhook
-	forward   *url.URL // nil: nowhere
+	forward   *url.URL // nil: no forwarding
 	client    http.RoundTripper
 	seen      *lastSeen
 	tries     *tries
@@ -46,7 +46,7 @@ type Receiver struct {
 // Options are the settings of a receiver.
 type Options struct {
 	Secrets   []string // of the endpoint; a notification is signed with one of them
-	ForwardTo string   // URL that what was verified is passed on to; "": nowhere
+	ForwardTo string   // URL that verified requests are forwarded to; "": none
 	FailFirst int      // how many attempts of each notification get a 500
 	JSON      bool     // print JSON, not lines for people
 
@@ -95,7 +95,7 @@ type notification struct {
 	Note       string    `json:"note,omitzero"`
 }
 
-// ServeHTTP answers one request of a sender, whatever its path.
+// ServeHTTP answers one request of a sender, on any path.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -211,8 +211,8 @@ func whyRefused(err error) string {
 	return "its signature headers cannot be read"
 }
 
-// refuse answers a request that could not be verified. Nothing from the request
-// is printed, because anybody may have sent it.
+// refuse answers a request that could not be verified. Nothing from the request is printed, because
+// anyone may have sent it.
 func (r *Receiver) refuse(w http.ResponseWriter, req *http.Request, status int, why string) {
 	http.Error(w, why, status)
 	from, _, err := net.SplitHostPort(req.RemoteAddr)

@@ -14,8 +14,8 @@ A secret is shown when its endpoint is made ("payledger webhook add URL", or POS
 and when it is rotated ("payledger webhook rotate-secret ENDPOINT_ID"). "payledger demo --webhook" makes an
 endpoint for this command and prints its secret. Give it as --secret whsec_… or in PAYLEDGER_WEBHOOK_SECRET`
 
-// minSecret is the shortest secret that Standard Webhooks allows: 24 bytes in
-// base64. The library itself takes an empty one, which anybody could sign with.
+// minSecret is the shortest secret that Standard Webhooks allows: 24 bytes in base64. The library
+// accepts an empty one, which anyone could sign with.
 const minSecret = len("whsec_") + 32
 
 func verifiers(secrets []string) ([]*standardwebhooks.Webhook, error) {

@@ -86,7 +86,7 @@ type tries struct {
 	count *recent[int]
 }
 
-// next answers which attempt this is, from 1.
+// next returns which attempt this is, from 1.
 func (t *tries) next(event string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

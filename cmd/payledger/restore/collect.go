@@ -298,8 +298,7 @@ func (c *collected) mayTrust(r *audit.Report, unproved eventstore.Position) erro
 	return nil
 }
 
-// write makes the ledger.db, and beside it a file with the events after
-// Options.Until.
+// write writes the ledger.db, and next to it a file with the events after Options.Until.
 func (c *collected) write(ctx context.Context, to string) error {
 	m := begin(ctx, c.parts)
 	defer m.stop()

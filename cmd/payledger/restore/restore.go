@@ -47,7 +47,7 @@ type Options struct {
 	Then         []string            // what completes File: the same, damaged ledger.db files, Events or directories of JetStream
 	NATS         bus.External        // whose EVENTS Events means; none: the directory's own
 	Until        eventstore.Position // the last event to restore; 0: all
-	Keys         string              // a file of keys; "": the one beside File, if it exists
+	Keys         string              // a file of keys; "": the one next to File, if it exists
 	Force        bool                // replace a log with data that File lacks
 	Checkpoints  []string            // files of checkpoints that prove an export
 	VerifierKeys []string            // their keys, or files that hold them

@@ -25,8 +25,8 @@ type source struct {
 	collected *collected // nil for a backup
 }
 
-// open opens what is to be restored. A backup alone is copied as it is; all else is
-// read event by event.
+// open opens what is to be restored. A single backup is copied as it is; other sources are read
+// event by event.
 func (o Options) open(ctx context.Context, pack datadir.KeyPack) (source, error) {
 	bundle, err := export.OpenBundle(o.File)
 	switch {

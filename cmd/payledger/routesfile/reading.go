@@ -17,7 +17,7 @@ type reading struct {
 	content []byte
 
 	table      domain.RoutingTable
-	named      []value                     // the route of each rule, where it stands
+	named      []value                     // the route of each rule, with its location
 	connectors map[string]connector.Opened // by route
 	declared   map[string]value            // the connectors of the file
 
@@ -75,7 +75,7 @@ func (r *reading) rules(v value) {
 	}
 }
 
-// rule reads a rule. Null stands for a member that is left out.
+// rule reads a rule. Null means that a member is left out.
 func (r *reading) rule(v value) {
 	if v.raw.Kind() != '{' {
 		r.refuse(v, `want a rule such as {"route":"cards","currency":"RUB","min":"1.00","max":"50000.00","weight":1}`)

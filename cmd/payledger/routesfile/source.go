@@ -59,7 +59,7 @@ type Source struct {
 	AllowPrivate bool
 }
 
-// Loaded is what a routes file says, with what deserves a look although it works.
+// Loaded is the content of a routes file, with warnings.
 type Loaded struct {
 	connector.Routes
 	Warnings []Problem

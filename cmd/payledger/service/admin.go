@@ -31,8 +31,7 @@ func Connect(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer
 	return own, err
 }
 
-// ownAdmin opens the directory and serves its admin interface to this process
-// alone.
+// ownAdmin opens the directory and serves its admin interface to this process only.
 func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*cli.Client, error) {
 	o.Log, o.Progress = zerolog.New(io.Discard), cli.Progress(stderr, "Reading the log")
 	core, err := openCore(ctx, d, o)

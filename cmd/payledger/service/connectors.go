@@ -79,7 +79,7 @@ type successCollector struct {
 	desc       *prometheus.Desc
 }
 
-// watchConnectors keeps the metric of the success rate.
+// watchConnectors registers the metric of the success rate.
 func (b *messaging) watchConnectors(m prometheus.Registerer, all *projections.Engine) {
 	m.MustRegister(successCollector{
 		func() []wire.ConnectorStatus { return b.connectors(all) },

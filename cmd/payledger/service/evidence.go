@@ -32,8 +32,8 @@ type Evidence struct {
 	Close  func() error
 }
 
-// OpenEvidence opens what the path names. A directory that another process is
-// about to serve, or to leave, is waited for as long as other commands do.
+// OpenEvidence opens what the path names. It waits for a directory that another process is about to
+// serve, or to leave, as long as other commands do.
 func OpenEvidence(ctx context.Context, path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -103,8 +103,8 @@ func liveEvidence(d datadir.Dir) *Evidence {
 	}
 }
 
-// evidenceLines sends a request and hands on the lines of the answer. One that
-// ends without its last line is an error.
+// evidenceLines sends a request and yields the lines of the answer. An answer without its last line
+// is an error.
 func evidenceLines(ctx context.Context, m *cli.Client, method, path string, in any, emit func(httpadmin.Line) error) error {
 	resp, err := m.Send(ctx, method, path, in)
 	if err != nil {
@@ -118,7 +118,7 @@ func evidenceLines(ctx context.Context, m *cli.Client, method, path string, in a
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return fmt.Errorf("the server's answer broke off, look into its log: %w", err)
+			return fmt.Errorf("the server's answer broke off, see its log: %w", err)
 		}
 		var l httpadmin.Line
 		if err := json.Unmarshal(line, &l); err != nil {

@@ -18,10 +18,10 @@ import (
 	"payledger/notifier/health"
 )
 
-// keyTimes keeps when each API key was used last. Its file is a JSON object of key ids
-// and milliseconds since 1970. It is no truth: losing it forgets the times, and a crash
-// forgets the last minute. It is not in the log, because an event for each key and hour
-// would make projects' streams long, which are read whole for each change of a project.
+// keyTimes records when each API key was used last. Its file is a JSON object of key ids and
+// milliseconds since 1970. It is not authoritative: without it the times are unknown, and a crash
+// loses the last minute. It is not in the log, because an event for each key and hour would make
+// projects' streams long, which are read whole for each change of a project.
 type keyTimes struct {
 	path  string
 	log   zerolog.Logger

@@ -90,7 +90,7 @@ func openForReading(ctx context.Context, d datadir.Dir, o CoreOptions, tmp strin
 func (r *reading) close() error {
 	r.signed.Finish()
 	r.stopViews()
-	<-r.viewsDone //nolint:errcheck // only this process needed what it could not write
+	<-r.viewsDone //nolint:errcheck // only this process needed the unwritten rows
 	return errors.Join(r.views.Close(), r.store.Close(), r.signed.Failure())
 }
 

@@ -192,7 +192,7 @@ func (r *routes) refused(err error) {
 
 func (r *routes) warn(l routesfile.Loaded) {
 	for _, p := range l.Warnings {
-		record(r.log.Warn(), r.source.File, p).Msg("the routes file deserves a look")
+		record(r.log.Warn(), r.source.File, p).Msg("the routes file has a warning")
 	}
 }
 
@@ -203,8 +203,7 @@ func record(e *zerolog.Event, file string, p routesfile.Problem) *zerolog.Event 
 // noRoutes says that no payment can be collected.
 const noRoutes = "There is no route: every new payment is refused with no_route. Give --routes FILE, or --sandbox to try things out."
 
-// degraded says what keeps payments from being collected, for the body of /readyz,
-// which anybody may read.
+// degraded says why payments are not collected, for the body of /readyz, which is public.
 func (r *routes) degraded() []string {
 	var all []string
 	if len(r.set.Table()) == 0 {
@@ -216,8 +215,7 @@ func (r *routes) degraded() []string {
 	return all
 }
 
-// watch keeps the metric of the routing rules, and complains where there are
-// none.
+// watch registers the metric of the routing rules, and warns when there are none.
 func (r *routes) watch(m prometheus.Registerer) {
 	m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "payledger_routing_rules", Help: "Rules that give payments their route; with 0 every new payment is refused.",

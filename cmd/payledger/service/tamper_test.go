@@ -293,7 +293,7 @@ func TestMissingCheckpointIsNoted(t *testing.T) {
 		}
 	}
 	said, err := serves(t, d, func(at Addresses, log *healthtest.Buffer) {
-		if s := log.String(); !strings.Contains(s, `"level":"error"`) || !strings.Contains(s, "is missing beside a log of 12 events") {
+		if s := log.String(); !strings.Contains(s, `"level":"error"`) || !strings.Contains(s, "is missing next to a log of 12 events") {
 			t.Error(s)
 		}
 		if m := metricsAt(t, at.AdminAddress); !strings.Contains(m, "\npayledger_log_checkpoint_missing 1\n") {
@@ -318,7 +318,7 @@ func TestMissingCheckpointIsNoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Close(); err != nil || !strings.Contains(stderr.String(), "is missing beside a log of 12 events") {
+	if err := m.Close(); err != nil || !strings.Contains(stderr.String(), "is missing next to a log of 12 events") {
 		t.Errorf("a command: %v\n%s", err, stderr.String())
 	}
 }
