@@ -70,7 +70,7 @@ type commandLine struct {
 
 	Completion manual.Completion `cmd:"" help:"Print the script that completes commands in a shell."`
 	Man        manual.Man        `cmd:"" help:"Print the manual page of a command, or write all of them."`
-	Words      manual.Words      `cmd:"" name:"__words" hidden:"" help:"List the words that can stand next, for the scripts of completion."`
+	Words      manual.Words      `cmd:"" name:"__words" hidden:"" help:"List the possible next words, for the scripts of completion."`
 
 	Licenses licensesCmd `cmd:"" help:"Print the licences of the software that this program contains."`
 }

@@ -44,7 +44,7 @@ the directory or one given with --checkpoint. A log in an older format is taken 
   payledger restore LOG.tar --data DIR --force
 
 When ledger.db is damaged or lost, --then completes a backup with what came after it, position
-by position, from whatever has it: EVENTS, which is a copy of the log, exports and bundles, the
+by position, from the sources that have it: EVENTS, which is a copy of the log, exports and bundles, the
 damaged file itself. That is read byte by byte, each record judged by its own checksum.
 
   payledger restore monday.db --then EVENTS --then DIR/ledger.db --data DIR
@@ -58,7 +58,7 @@ what is after it; a line of an export there needs --force. What no source has is
 positions, and the payments of which later events are there. --until takes the events before
 it, and keeps the others as an export, ledger.db.replaced-TIME.rest.jsonl.
 
-Refused is whatever would lose an event: the directory's log has more events than FILE, or
+It refuses to lose an event: the directory's log has more events than FILE, or
 other ones. With --force it is moved aside, never deleted. No server may run on the
 directory. Projections and the embedded JetStream need no care: the next start compares them
 with the log and recreates them where they differ. So give EVENTS before that.

@@ -42,7 +42,7 @@ Of the rules that take a payment's currency and amount one is drawn by weight. W
 currency, min or max a rule takes them all; its weight is 1 unless given. A file that is only
 the array of rules gives each route a connector of type nats.
 
-Secrets are in files of their own or in the environment: a member NAME_file is a file, relative
+Secrets are in separate files or in the environment: a member NAME_file is a file, relative
 to the folder of the routes file, a member NAME_env the name of a variable.`
 }
 

@@ -67,7 +67,7 @@ func (a *admin) resetConsumer(x *edge.Exchange) error {
 		Position *uint64 `json:"position"`
 	}
 	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil || req.Position == nil {
-		return edge.BadParameter("position", "Send the position after which the consumer goes on, 0 for all.")
+		return edge.BadParameter("position", "Send the position after which the consumer continues, 0 for all.")
 	}
 	last, err := a.cfg.Ledger.Store.Last(x.Context())
 	if err != nil {

@@ -187,7 +187,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.ConfirmationRequired, http.StatusConflict, "Confirmation required",
 			"This cannot be undone and would lock you out. Confirm it.",
-			"Only in the account: the API key to be revoked is the one you signed in with, or the project's last one. Revoking the first signs you out. After the second no one can sign in or call the API. Confirm it to go on.",
+			"Only in the account: the API key to be revoked is the one you signed in with, or the project's last one. Revoking the first signs you out. After the second no one can sign in or call the API. Confirm it to continue.",
 		},
 		{
 			domain.NATSConsumerExists, http.StatusConflict, "NATS consumer exists",

@@ -22,7 +22,7 @@ func Explain(err error) (p wire.Problem, known bool) {
 	var outdated *eventstore.TooOldError
 	switch {
 	case errors.Is(err, eventstore.ErrFull):
-		return edge.Unavailable("30", "The server has no room to record anything new. Reading works. Try again later; nothing was stored."), true
+		return edge.Unavailable("30", "The disk of the server is full: nothing new is recorded. Reading works. Try again later; nothing was stored."), true
 	case errors.As(err, &suspended):
 		return edge.Unavailable("30", "The server records nothing new until its operator has repaired it. Reading works. Try again later; nothing was stored."), true
 	case errors.Is(err, eventstore.ErrUnconfirmed):

@@ -9,13 +9,13 @@ import (
 
 // NATS groups the commands on the embedded NATS server.
 type NATS struct {
-	Consumer natsConsumerCmd `cmd:"" help:"Give readers of events credentials and a position of their own."`
+	Consumer natsConsumerCmd `cmd:"" help:"Give readers of events their own credentials and position."`
 }
 
 type natsConsumerCmd struct {
-	Create consumerCreateCmd `cmd:"" help:"Make a consumer with credentials of its own."`
+	Create consumerCreateCmd `cmd:"" help:"Make a consumer with its own credentials."`
 	List   consumerListCmd   `cmd:"" help:"List the consumers and how far they are."`
-	Reset  consumerResetCmd  `cmd:"" help:"Let a consumer go on behind another position of the log."`
+	Reset  consumerResetCmd  `cmd:"" help:"Move a consumer to another position of the log."`
 	Remove consumerRemoveCmd `cmd:"" help:"Take a consumer away: its credentials and its position."`
 }
 
@@ -105,7 +105,7 @@ reading meanwhile has to ask for its next events again; its connection stays.`
 // Run resets the consumer.
 func (c consumerResetCmd) Run(a *cli.App) error {
 	return do(a, c, "POST /admin/nats/consumers/{name}/reset",
-		map[string]any{"name": c.Name, "position": c.To}, "Consumer %s goes on behind position %d.\n", c.Name, c.To)
+		map[string]any{"name": c.Name, "position": c.To}, "Consumer %s continues after position %d.\n", c.Name, c.To)
 }
 
 type consumerRemoveCmd struct {

@@ -122,7 +122,7 @@ type projectGet struct {
 
 // Help is shown by --help.
 func (projectGet) Help() string {
-	return `Beside each limit stands whether it is the project's own, or the server's (from its flags).
+	return `Each limit says whether it is the project's own, or the server's (from its flags).
 While no server runs, only the project's own are known.`
 }
 
@@ -185,7 +185,7 @@ type projectSignOut struct {
 
 // Help is shown by --help.
 func (projectSignOut) Help() string {
-	return `Keys stay live: whoever has one can sign in again. To end the sessions of one key for good,
+	return `Keys stay live: anyone with one can sign in again. To end the sessions of one key for good,
 revoke the key.`
 }
 

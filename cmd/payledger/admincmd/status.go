@@ -72,7 +72,7 @@ func (c Status) Run(a *cli.App) error {
 	}
 	rows = append(
 		rows,
-		[2]string{"Webhooks", fmt.Sprintf("%s in line, %d undelivered", cli.Count(s.NotificationsPending, "notification"), s.NotificationsUndelivered)},
+		[2]string{"Webhooks", fmt.Sprintf("%s queued, %d undelivered", cli.Count(s.NotificationsPending, "notification"), s.NotificationsUndelivered)},
 		[2]string{"Disk", fmt.Sprintf("%d MiB free, %d MiB needed", s.DiskFreeBytes>>20, s.DiskFreeMinBytes>>20)},
 	)
 	if a.JSON {

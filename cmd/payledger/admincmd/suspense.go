@@ -8,7 +8,7 @@ import (
 
 // Suspense groups the commands on money that the operator has to clear.
 type Suspense struct {
-	List   suspenseList   `cmd:"" help:"List the late funds that nobody has returned, and refunds by another hand."`
+	List   suspenseList   `cmd:"" help:"List the late funds that were not returned, and refunds by another hand."`
 	Return suspenseReturn `cmd:"" help:"Have late funds returned to the customer."`
 	Settle suspenseSettle `cmd:"" help:"Book money out of suspense that cannot be returned, or was."`
 }

@@ -186,5 +186,5 @@ func (c webhookRecover) Run(a *cli.App) error {
 	if ago, err := time.ParseDuration(c.Since); err == nil {
 		c.Since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 	}
-	return show(a, c, "POST "+oneEndpoint+"/recover", func(done wire.Recovery) error { return a.Print(done, "In line: %d\n", done.Enqueued) })
+	return show(a, c, "POST "+oneEndpoint+"/recover", func(done wire.Recovery) error { return a.Print(done, "Enqueued: %d\n", done.Enqueued) })
 }

@@ -45,7 +45,7 @@ type Signer struct {
 	opened eventstore.Position  // where the log ended then
 
 	compared   chan struct{} // closed when the log was compared as far as it can be
-	doubt      error         // set before that: nothing may be signed
+	suspect    error         // set before that: nothing may be signed
 	comparedTo atomic.Uint64
 	failed     chan error // of Failed
 	comparing  sync.WaitGroup

@@ -194,18 +194,18 @@ func (s *Signer) compare(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case errors.As(err, new(*translog.MismatchError)), errors.As(err, new(*eventstore.WrongClaimError)):
-		s.doubt = s.refusal(err)
-		s.failed <- s.doubt
+		s.suspect = s.refusal(err)
+		s.failed <- s.suspect
 	case errors.As(err, new(*eventstore.CorruptError)):
 		s.Log.Error().Err(err).Msg("the log cannot be compared with its newest checkpoint, so nothing new is signed: " +
 			"find out what is damaged with \"payledger verify\", and restore the newest backup")
-		s.doubt = fmt.Errorf("the log cannot be compared with its newest checkpoint: %w", err)
+		s.suspect = fmt.Errorf("the log cannot be compared with its newest checkpoint: %w", err)
 	case err != nil:
-		s.doubt = err
+		s.suspect = err
 	case root != tree.Root():
 		reason := fmt.Sprintf("the log's root at %d events is %s, theirs %s: either they were altered, or the log was altered after they had folded it", s.opened, tree.Root(), root)
-		s.doubt = cli.Errorf(cli.ExitFailed, "%w", s.views.Distrust(reason))
-		s.failed <- s.doubt
+		s.suspect = cli.Errorf(cli.ExitFailed, "%w", s.views.Distrust(reason))
+		s.failed <- s.suspect
 	default:
 		s.comparedTo.Store(uint64(s.opened))
 		s.Log.Info().Uint64("events", uint64(s.opened)).Dur("took", time.Since(begun)).Msg("the log is what its newest checkpoint was signed for")
@@ -216,7 +216,7 @@ func (s *Signer) compare(ctx context.Context) {
 func (s *Signer) Whole(ctx context.Context) error {
 	select {
 	case <-s.compared:
-		return s.doubt
+		return s.suspect
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -270,7 +270,7 @@ func (s *Signer) Observe(m prometheus.Registerer) {
 		func() float64 {
 			select {
 			case <-s.compared:
-				if s.doubt == nil {
+				if s.suspect == nil {
 					return 1
 				}
 			default:

@@ -34,8 +34,8 @@ func (s *Signer) WitnessKeys(ctx context.Context) map[string]string { return s.n
 func (s *Signer) keep(next translog.Checkpoint, signed []byte) error {
 	select {
 	case <-s.compared:
-		if s.doubt != nil {
-			return s.doubt
+		if s.suspect != nil {
+			return s.suspect
 		}
 	default:
 		return merchant.ErrComparing

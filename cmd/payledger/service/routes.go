@@ -101,7 +101,7 @@ func (r *routes) Pause(ctx context.Context, why eventstore.Cause, route, reason 
 		return installation.PauseRoute{Route: route, Reason: reason, Since: at}
 	})
 	if did {
-		r.log.Warn().Str("route", route).Str("reason", reason).Msg("the route is paused: it gets no payments, and no attempt begins on it; what is open there goes on")
+		r.log.Warn().Str("route", route).Str("reason", reason).Msg("the route is paused: it gets no payments, and no attempt begins on it; what is open there continues")
 	}
 	return err
 }

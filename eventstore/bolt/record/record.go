@@ -189,7 +189,7 @@ func (d *Decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, e
 		}
 	}
 	if back >= uint64(p) && back != 0 {
-		return r, errors.New("the record before it would stand before the first")
+		return r, errors.New("the record before it would be before the first")
 	}
 	if back > 0 {
 		r.Prev = p - eventstore.Position(back)
