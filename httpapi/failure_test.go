@@ -26,7 +26,7 @@ func TestStoreThatTakesNothing(t *testing.T) {
 	id := m.paid()
 	first := m.pay(`{"amount":1}`, key(1)).want(201, "")
 	for err, says := range map[error]string{
-		eventstore.ErrFull: "no room", eventstore.ErrBusy: "too busy",
+		eventstore.ErrFull: "is full", eventstore.ErrBusy: "too busy",
 		&eventstore.TooOldError{Node: "b", Form: eventstore.Form{Type: "payment.tipped", Version: 3}}: "Node b of the server runs an older program, which cannot read what this would record (payment.tipped, version 3).",
 	} {
 		s.store.Refuse(err)

@@ -70,9 +70,9 @@ func TestRunbookNamesDataFiles(t *testing.T) {
 	}
 	for _, name := range datadir.Dir(s.Data).Files() {
 		// The first is there from a restore to the next start, the second a minute after
-		// a key was used, the others in a cluster.
+		// a key was used, the third once a consumer has read, the others in a cluster.
 		d := datadir.Dir(s.Data)
-		if slices.Contains([]string{d.Restored(), d.KeyTimes(), d.Cluster(), d.ClusterNATS()}, name) {
+		if slices.Contains([]string{d.Restored(), d.KeyTimes(), d.Consumers(), d.Cluster(), d.ClusterNATS()}, name) {
 			if !strings.Contains(table, "`"+filepath.Base(name)) {
 				t.Errorf("the runbook does not say what %s is", name)
 			}

@@ -39,7 +39,7 @@ func Events() []domain.EventType {
 		domain.NewEventType(2, RouteResumed{Route: "cards"}),
 		domain.NewEventType(1, LogRestored{RestoredAt: at, File: "monday.db", Position: 88417, Forced: true}),
 		domain.NewEventType(1, LogKeyRenewed{VerifierKey: "payledger/01M7W78FJBM8T4R7B5N0C1D2E3+2a799289+AbLZXrIgO2YlD1Yniy9Kabw2fWPTN8EqxZgRRLZL4vQX"}),
-		domain.NewEventType(2, NATSConsumerCreated{
+		domain.NewEventType(2, NATSConsumerCreated{ //nolint:gosec // the hash is that of no password
 			Name: "books", ProjectID: "prj_01M7W78FJBM8T4R7B5N0C1D2E3", Start: start, Position: 88417,
 			Password: "$2a$04$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy",
 		}),
