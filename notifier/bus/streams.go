@@ -43,7 +43,7 @@ const duplicateWindow = 100 * time.Millisecond
 func EventsConfig(log domain.ID) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: EventsStream, Description: "The event log of payledger; a message's sequence is its event's position.",
-		Subjects: []string{EventsSubjects}, Storage: jetstream.FileStorage, Compression: jetstream.S2Compression, Retention: jetstream.LimitsPolicy,
+		Subjects: []string{EventsSubjects}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
 		MaxMsgs: -1, MaxBytes: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
 		Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
 		Metadata: map[string]string{logIDKey: log.String()},
@@ -93,9 +93,8 @@ func (e *ForeignStreamError) Error() string {
 }
 
 // OpenStream finds the JetStream stream or makes it. One that is not of this
-// log, or keeps its messages by other rules, is replaced by a new one on the embedded
-// server, and is a *ForeignStreamError otherwise. There one of an earlier version is
-// compressed like a new one, from its next block on.
+// log, or keeps its messages by other rules, is made anew on the embedded server,
+// and a *ForeignStreamError otherwise.
 func OpenStream(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := c.JetStream().Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -104,18 +103,11 @@ func OpenStream(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jets
 	if err != nil {
 		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", want.Name, err)
 	}
-	got := s.CachedInfo().Config
-	reason := unlike(got, want)
-	switch {
-	case reason == "" && c.Embedded() && got.Compression != want.Compression:
-		got.Compression = want.Compression
-		if s, err = c.JetStream().UpdateStream(ctx, got); err != nil {
-			return nil, fmt.Errorf("compressing the JetStream stream %s: %w", want.Name, err)
-		}
+	reason := unlike(s.CachedInfo().Config, want)
+	if reason == "" {
 		return s, nil
-	case reason == "":
-		return s, nil
-	case !c.Embedded():
+	}
+	if !c.Embedded() {
 		return nil, &ForeignStreamError{Stream: want.Name, Reason: reason}
 	}
 	return RemakeStream(ctx, c, want)

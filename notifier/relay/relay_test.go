@@ -206,32 +206,6 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 
 // TestRelayNoticesWhatHappensToAnIdleCopy: nothing is appended that could
 // fail.
-// A copy that an earlier version made is kept, and compressed from there on.
-func TestRelayCompressesACopyOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	b := bustest.NewBook(t)
-	b.Routed(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	cfg := bus.EventsConfig(b.LogID)
-	cfg.Compression, cfg.PersistMode = jetstream.NoCompression, jetstream.AsyncPersistMode
-	if _, err := c.JetStream().CreateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	was := bustest.Created(t, c, bus.EventsStream)
-	notifiertest.CopyOnce(t, c, b)
-	stream, err := c.JetStream().Stream(t.Context(), bus.EventsStream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := stream.CachedInfo().Config.Compression; got != jetstream.S2Compression {
-		t.Errorf("it is compressed by %s, want s2", got)
-	}
-	if now := bustest.Created(t, c, bus.EventsStream); now != was {
-		t.Errorf("it was made at %s, and again at %s", was, now)
-	}
-	bustest.SameAsLog(t, c.JetStream(), b)
-}
-
 func TestRelayNoticesWhatHappensToAnIdleCopy(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
