@@ -52,7 +52,7 @@ func budgets() []budget {
 			"notifier/delivery", "notifier/fanout", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/endpoints",
 		}},
-		{"NATS: relay, subscribers, the embedded server", 4000, []string{
+		{"NATS: relay, subscribers, the embedded server", 3950, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 		}},
 		{"three nodes", 7950, []string{
