@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/installation"
 	"payledger/domain/projects"
 )
@@ -51,9 +52,9 @@ type envelope struct {
 	Data jsontext.Value `json:"data"`
 }
 
-// EventTypes are all types of events: those of payments and those of projects.
+// EventTypes are all types of events: those of payments, of projects, of the installation and of deliveries.
 func EventTypes() []domain.EventType {
-	return slices.Concat(domain.Events(), installation.Events(), projects.Events())
+	return slices.Concat(domain.Events(), installation.Events(), projects.Events(), deliveries.Events())
 }
 
 // NewCodec returns the codec for all EventTypes.

@@ -27,7 +27,7 @@ type Position uint64
 // Stream names one aggregate's records.
 type Stream struct {
 	Project string
-	Kind    string // KindPayment, KindProject or KindInstallation
+	Kind    string // KindPayment, KindProject, KindInstallation or KindDeliveries
 	ID      string
 }
 
@@ -37,6 +37,7 @@ const (
 	KindProject = "project"
 
 	KindInstallation = "installation"
+	KindDeliveries   = "deliveries"
 )
 
 // PaymentStream names the stream of a payment and its refunds.
@@ -53,6 +54,19 @@ func ProjectStream(project string) Stream {
 // whole. There is one in each log.
 func InstallationStream() Stream {
 	return Stream{Project: KindInstallation, Kind: KindInstallation, ID: KindInstallation}
+}
+
+// DeliveriesStream names the stream of what the senders of webhooks did, one after the
+// other: a sender appends behind its own last record, so that another one ends it. It
+// grows for ever and is never folded to append to it.
+func DeliveriesStream() Stream {
+	return Stream{Project: KindInstallation, Kind: KindDeliveries, ID: "sent"}
+}
+
+// RequestedStream names the stream of one request to send something again, which has one
+// record.
+func RequestedStream(event domain.ID) Stream {
+	return Stream{Project: KindInstallation, Kind: KindDeliveries, ID: event.String()}
 }
 
 // Record is what a command adds to a stream. Expect is the position of the

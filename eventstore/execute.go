@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 )
 
 // Aggregate is a state that decides commands and evolves with events:
@@ -193,7 +194,8 @@ func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, 
 		return Commit{}, err
 	}
 	c := Commit{ID: o.EventID, Record: Record{Stream: s, Expect: last.Position, Body: body}, Claim: o.Claim, Patient: o.Patient}
-	if _, ok := e.(domain.PaymentEvent); ok {
+	switch e.(type) {
+	case domain.PaymentEvent, deliveries.Noted:
 		c.Record.Event = e
 	}
 	if claim := ClaimOf(e, l.Codec.byName[e.Type()].Version); claim != nil && claim.Forever {

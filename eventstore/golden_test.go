@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/installation"
 )
 
@@ -31,6 +32,8 @@ func sampled(e domain.Event, body []byte) Stored {
 	switch e.(type) {
 	case installation.Event, installation.Act:
 		s = InstallationStream()
+	case deliveries.Noted:
+		s = DeliveriesStream()
 	}
 	if _, ok := e.(domain.PaymentEvent); ok {
 		s = PaymentStream(s.Project, domain.ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3})

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/installation"
 	"payledger/domain/projects"
 	"payledger/eventstore"
@@ -56,6 +57,7 @@ func TestWireNames(t *testing.T) {
 		"webhook_endpoint.enabled":  projects.WebhookEndpointEnabled{},
 		"webhook_endpoint.removed":  projects.WebhookEndpointRemoved{},
 		"webhook_secret.rotated":    projects.WebhookSecretRotated{},
+		"deliveries.noted":          deliveries.Noted{},
 		"routes.loaded":             installation.RoutesLoaded{},
 		"route.paused":              installation.RoutePaused{},
 		"route.resumed":             installation.RouteResumed{},
@@ -100,7 +102,7 @@ func TestEveryEventIsRegistered(t *testing.T) {
 		registered[reflect.TypeOf(e.Sample).Name()] = true
 	}
 	var decls []ast.Decl
-	for _, folder := range []string{"domain", "domain/installation", "domain/projects"} {
+	for _, folder := range []string{"domain", "domain/deliveries", "domain/installation", "domain/projects"} {
 		files, err := filepath.Glob("../" + folder + "/*events.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(folder, files, err)

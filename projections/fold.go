@@ -48,6 +48,7 @@ func (e *Engine) fold(d decoded) error {
 	e.last = checkpointAt{r.Position, r.Commit}
 	e.pending = e.db.Pending() + e.viewWriter.Pending()
 	e.db.Unlock()
+	e.viewWriter.Folded()
 	e.advance(r.Position)
 	return nil
 }

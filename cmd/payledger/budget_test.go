@@ -30,7 +30,7 @@ func budgets() []budget {
 		{"events are on disk before the answer", 5050, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3100, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},
-		{"auditors verify the log", 4050, []string{
+		{"auditors verify the log", 4100, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
@@ -48,9 +48,9 @@ func budgets() []budget {
 		{"outcomes of providers are judged", 1300, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
-		{"webhooks", 5850, []string{
-			"notifier/delivery", "notifier/fanout", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
-			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/endpoints",
+		{"webhooks", 6850, []string{
+			"domain/deliveries", "notifier/delivery", "notifier/fanout", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
+			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver", "projections/views/endpoints",
 		}},
 		{"NATS: relay, subscribers, the embedded server", 3950, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",

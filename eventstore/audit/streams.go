@@ -1,7 +1,10 @@
 package audit
 
 import (
+	"math"
+
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/installation"
 	"payledger/domain/projects"
 	"payledger/eventstore"
@@ -43,12 +46,22 @@ type streams struct {
 		head
 		state installation.Installation
 	}
+
+	sent      head              // of the stream of what senders of webhooks did
+	begun     map[lane]uint32   // the highest sequence that was begun
+	endpoints map[string]uint32 // their numbers in lanes
+}
+
+// lane is a payment's notifications to an endpoint.
+type lane struct {
+	payment  domain.ID
+	endpoint uint32
 }
 
 func newStreams(limit int) streams {
 	return streams{
 		recent: make(map[domain.ID]*payment), encoded: make(map[domain.ID]string), limit: limit,
-		projects: make(map[string]*project), encoder: newEncoder(),
+		projects: make(map[string]*project), encoder: newEncoder(), begun: make(map[lane]uint32), endpoints: make(map[string]uint32),
 	}
 }
 
@@ -99,6 +112,8 @@ func (c *checker) follow(i *item) {
 		c.followProject(i)
 	case eventstore.KindInstallation:
 		c.followInstallation(i)
+	case eventstore.KindDeliveries:
+		c.followDeliveries(i)
 	default:
 		c.add(r, BrokenStream, "there are no streams of kind %q", r.Stream.Kind)
 	}
@@ -154,6 +169,45 @@ func (c *checker) followProject(i *item) {
 		p.blind = true
 	}
 	p.state = p.state.Evolve(i.event)
+}
+
+// followDeliveries checks that no endpoint was ever sent a lower sequence of a payment
+// than before.
+func (c *checker) followDeliveries(i *item) {
+	r, h := &i.record, new(head)
+	if r.Stream == eventstore.DeliveriesStream() {
+		h = &c.streams.sent
+	}
+	c.link(r, h)
+	if i.err != nil {
+		return
+	}
+	n, ok := i.event.(deliveries.Noted)
+	if !ok {
+		c.add(r, ImpossibleEvent, "%s is no event of deliveries", i.event.Type())
+		return
+	}
+	if err := n.Check(); err != nil {
+		c.add(r, ImpossibleEvent, "%v", err)
+		return
+	}
+	for j := range n.Entries {
+		to, e, _ := n.Entry(j) // was checked
+		if e.What != deliveries.Begun {
+			continue
+		}
+		number, known := c.streams.endpoints[to]
+		if !known {
+			number = uint32(len(c.streams.endpoints))
+			c.streams.endpoints[to] = number
+		}
+		key := lane{e.Payment, number}
+		if before := uint64(c.streams.begun[key]); e.Sequence < before {
+			c.add(r, ImpossibleEvent, "endpoint %s was sent sequence %d of payment %s, and sequence %d before", to, e.Sequence, e.Payment, before)
+			continue
+		}
+		c.streams.begun[key] = uint32(min(e.Sequence, math.MaxUint32))
+	}
 }
 
 func (c *checker) followInstallation(i *item) {

@@ -3,10 +3,12 @@ package audit
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 )
@@ -217,5 +219,48 @@ func TestEveryByte(t *testing.T) {
 	}
 	if byTree == 0 || byTree == len(records[i].Body) {
 		t.Errorf("%d of %d flips are found by the tree alone", byTree, len(records[i].Body))
+	}
+}
+
+// TestSentBackward: a log in which an endpoint was sent a lower sequence of a payment than
+// before is not one that the rules lead to, whoever begins the attempts.
+func TestSentBackward(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.lives()
+	all := w.records()
+	payment, other := w.ids.Next(), w.ids.Next()
+	noted := func(s eventstore.Stream, endpoint string, payment domain.ID, sequences ...uint64) {
+		n := deliveries.Noted{At: 1, Endpoints: []string{endpoint}}
+		for _, q := range sequences {
+			n.Entries = append(n.Entries, deliveries.Entry{Payment: payment, Sequence: q, What: deliveries.Begun}.Text(),
+				deliveries.Entry{Payment: payment, Sequence: q, What: deliveries.Delivered, Status: 200}.Text())
+		}
+		all = w.forged(all, s, n)
+	}
+	sent := eventstore.DeliveriesStream()
+	noted(sent, "we_a", payment, 1, 2, 2)
+	noted(sent, "we_b", payment, 1)
+	noted(sent, "we_a", other, 1)
+	noted(eventstore.RequestedStream(w.ids.Next()), "we_a", payment, 3)
+	if r := w.check(all); len(r.Findings) != 0 {
+		t.Fatalf("findings %+v", r.Findings)
+	}
+	noted(sent, "we_a", payment, 2)
+	r := w.check(all)
+	if len(r.Findings) != 1 || r.Findings[0].Kind != ImpossibleEvent || r.Findings[0].Position != eventstore.Position(len(all)) ||
+		!strings.Contains(r.Findings[0].Detail, "endpoint we_a was sent sequence 2 of payment "+payment.String()+", and sequence 3 before") {
+		t.Errorf("findings %+v", r.Findings)
+	}
+}
+
+// TestEntriesThatCannotBe: an event of deliveries whose entries name no endpoint is found.
+func TestEntriesThatCannotBe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.lives()
+	all := w.forged(w.records(), eventstore.DeliveriesStream(), deliveries.Noted{Entries: []deliveries.Text{deliveries.Entry{Endpoint: 1, What: deliveries.Begun}.Text()}})
+	if r := w.check(all); len(r.Findings) != 1 || r.Findings[0].Kind != ImpossibleEvent {
+		t.Errorf("findings %+v", r.Findings)
 	}
 }

@@ -83,6 +83,7 @@ func TestCompareFindsEveryDifference(t *testing.T) {
 	t.Parallel()
 	w := projectiontest.Seeded(t, 8)
 	w.Steps(400)
+	w.Deliver()
 	c := config(t, w)
 	e := open(t, c)
 	if err := e.Close(); err != nil {

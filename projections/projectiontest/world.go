@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
@@ -261,6 +262,42 @@ func (w *World) Steps(n int) *World {
 		w.Step()
 	}
 	return w
+}
+
+// Deliver records that a sender of webhooks began an attempt for each endpoint and some
+// payment, and how others ended. What does not follow from the log changes nothing.
+func (w *World) Deliver() {
+	w.TB.Helper()
+	var last eventstore.Stored
+	for r, err := range w.Store.Load(w.TB.Context(), eventstore.DeliveriesStream()) {
+		if err != nil {
+			w.TB.Fatal(err)
+		}
+		last = r
+	}
+	n := deliveries.Noted{At: domain.InstantOf(w.Now), Begins: last.Position == 0 || w.Intn(4) == 0}
+	if last.Position == 0 {
+		n.Base = uint64(w.Last())
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.Added)) {
+		n.Endpoints = append(n.Endpoints, id)
+		if len(w.Order) == 0 {
+			continue
+		}
+		e := deliveries.Entry{Endpoint: len(n.Endpoints) - 1, Payment: Pick(w, w.Order...), Sequence: uint64(1 + w.Intn(3)), What: deliveries.Begun}
+		n.Entries = append(n.Entries, e.Text())
+		if e.What = Pick(w, deliveries.Delivered, deliveries.Failed, deliveries.GivenUp, deliveries.Begun); e.What == deliveries.Failed {
+			e.Class, e.Wait, e.Pause = "timeout", 5000, int64(w.Intn(2))*30_000
+		}
+		n.Entries = append(n.Entries, e.Text())
+	}
+	c, err := w.Ledger().Commit(eventstore.DeliveriesStream(), last, n, eventstore.Order{EventID: w.IDs.Next()})
+	if err == nil {
+		_, err = eventstore.AppendOne(w.TB.Context(), w.Store, c)
+	}
+	if err != nil {
+		w.TB.Fatal(err)
+	}
 }
 
 // Last is the log's last position.

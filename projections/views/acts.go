@@ -18,7 +18,7 @@ func newActsView(db *table.DB) *actsView { return &actsView{newTextTable(db, "ac
 
 func (v *actsView) fold(c *change) {
 	r := &c.Record
-	if r.Stream.Kind != eventstore.KindPayment || r.Sequence > 1 && eventstore.CauseOf(r.Body).Actor != "" {
+	if r.Stream.Kind != eventstore.KindPayment && r.Stream.Kind != eventstore.KindDeliveries || r.Stream.Kind == eventstore.KindPayment && r.Sequence > 1 && eventstore.CauseOf(r.Body).Actor != "" {
 		v.Insert(uint64Key(uint64(r.Position)), r.Stream.Project)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // Format is the version of the file's form. It is raised whenever the same events
 // lead to other keys or values, here or in the books: a file of an older format
 // is rebuilt.
-const Format = 11
+const Format = 12
 
 // Views are all views of payments, refunds and projects, and the log's Merkle
 // tree. Their methods are the reads, each in the file of its view.
@@ -53,6 +53,7 @@ type Views struct {
 	attempts     *attemptsView
 	translog     *translogView
 	acts         *actsView
+	deliveries   *Deliveries
 
 	ofPayments []paymentView
 	ofEvents   []eventView
@@ -86,6 +87,7 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v.attempts = ofEvents(v, newAttemptsView(db))
 	v.translog = ofEvents(v, newTranslogView(db))
 	v.acts = ofEvents(v, newActsView(db))
+	v.deliveries = ofEvents(v, newDeliveries(db, log, v.projects))
 	return v, &Writer{views: v, MaxPending: MaxPending}
 }
 

@@ -46,9 +46,11 @@ func (w *Writer) Prepare(d Decoded) error {
 	case eventstore.KindProject:
 		w.prepareProject()
 	case eventstore.KindPayment:
-		return w.preparePayment()
+		if err := w.preparePayment(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return w.views.deliveries.prepare(&w.change)
 }
 
 func (w *Writer) prepareProject() {
@@ -117,6 +119,10 @@ func (w *Writer) Fold() {
 		v.apply()
 	}
 }
+
+// Folded tells a sender of webhooks what the event folded last left to be sent. The DB is
+// not locked.
+func (w *Writer) Folded() { w.views.deliveries.announce() }
 
 // Changed is the payment that the event folded last is about, before and after it:
 // nil where there is none.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/projects"
 )
 
@@ -52,6 +53,10 @@ func TestRowsComeBackWhole(t *testing.T) {
 	comesBackWhole[projects.Project](t)
 	comesBackWhole[AttemptCounts](t)
 	comesBackWhole[domain.Outstanding](t)
+	comesBackWhole[deliveries.Lane](t)
+	comesBackWhole[deliveries.Delivery](t)
+	comesBackWhole[deliveries.Endpoint](t)
+	comesBackWhole[deliveries.State](t)
 }
 
 func comesBackWhole[T any](t *testing.T) {
@@ -87,13 +92,17 @@ func TestFormatRisesWithTheFormOfRows(t *testing.T) {
 		Project     projects.Project
 		Attempts    AttemptCounts
 		Outstanding domain.Outstanding
+		Lane        deliveries.Lane
+		Delivery    deliveries.Delivery
+		Endpoint    deliveries.Endpoint
+		State       deliveries.State
 	}{}
 	n := 0
 	fill(t, reflect.ValueOf(&row).Elem(), &n)
 	b, err := appendStruct(nil, &row)
 	must(t, err)
 	got := fmt.Sprintf("%d: %x", Format, sha256.Sum256(b))
-	if want := "11: a8438dc0346d5ea99f80e03e1d6bb9f5feb0d2d44f4a5fd167e933fe852ae326"; got != want {
+	if want := "12: 3859703a89d703ca315d83ca3b8c233fc0bbd590a4c7dfd40d00073a16841585"; got != want {
 		t.Errorf("the rows of format %s should be of %s: raise Format, then write here what it leads to", got, want)
 	}
 }

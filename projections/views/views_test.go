@@ -98,7 +98,7 @@ func TestEveryViewIsListed(t *testing.T) {
 		if value.Kind() != reflect.Pointer {
 			continue
 		}
-		if name, _, _ := strings.Cut(field.Type.Elem().Name(), "["); !strings.HasSuffix(name, "View") { // [: of type arguments
+		if name, _, _ := strings.Cut(field.Type.Elem().Name(), "["); !strings.HasSuffix(name, "View") && name != "Deliveries" { // [: of type arguments
 			continue
 		}
 		if value.IsNil() || !listed[value.Pointer()] {
