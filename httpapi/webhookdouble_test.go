@@ -46,8 +46,6 @@ func (h *hookSender) Secret(endpoint string, s projects.Secret) (string, error) 
 
 func (h *hookSender) KeyVersion() int { return 2 }
 
-func (h *hookSender) Changed(endpoint string) { _ = h.ask("changed %s", endpoint) }
-
 func (h *hookSender) CheckTarget(url string) error {
 	if !strings.HasPrefix(url, "https://") {
 		return errors.New("the URL must begin with https://")
@@ -153,12 +151,12 @@ func (h *hookSender) Health(_ context.Context, endpoint string) (domain.Endpoint
 	return health, nil
 }
 
-// calls are the sender's calls since the last time, except lookups and Changed.
+// calls are the sender's calls since the last time, except lookups.
 func (h *hookSender) calls() (all []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.asked {
-		if c != "deliveries" && !strings.HasPrefix(c, "health") && !strings.HasPrefix(c, "changed") {
+		if c != "deliveries" && !strings.HasPrefix(c, "health") {
 			all = append(all, c)
 		}
 	}

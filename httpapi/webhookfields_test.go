@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -161,45 +160,6 @@ func TestBodiesOfEndpointActions(t *testing.T) {
 		}
 		if calls := s.hooks.calls(); len(calls) != 1 || !strings.HasSuffix(calls[0], "2026-11-20T10:00:00.000Z") {
 			t.Errorf("%s: %v", since, calls)
-		}
-	}
-}
-
-// The sender is told of each recorded change of an endpoint, once, and of no refused
-// one.
-func TestTheSenderHearsOfChanges(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	m := s.merchant("")
-	told := func() (all []string) {
-		s.hooks.mu.Lock()
-		defer s.hooks.mu.Unlock()
-		for _, c := range s.hooks.asked {
-			if id, ok := strings.CutPrefix(c, "changed "); ok {
-				all = append(all, id)
-			}
-		}
-		s.hooks.asked = nil
-		return all
-	}
-	id := m.hook(`{"url":"` + hookURL + `"}`).ID
-	if got := told(); !slices.Equal(got, []string{id}) {
-		t.Errorf("created: %q", got)
-	}
-	m.post(endpointsPath+"/"+id, `{"url":"x"}`).want(422, domain.ValidationFailed)
-	if got := told(); len(got) > 0 {
-		t.Errorf("refused: %q", got)
-	}
-	for _, c := range []struct{ method, path, body string }{
-		{"POST", "", `{"kinds":["payment.paid"]}`},
-		{"POST", "/rotate-secret", ""},
-		{"POST", "/disable", ""},
-		{"POST", "/enable", ""},
-		{"DELETE", "", ""},
-	} {
-		m.send(c.method, endpointsPath+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
-		if got := told(); !slices.Equal(got, []string{id}) {
-			t.Errorf("%s %s: %q", c.method, c.path, got)
 		}
 	}
 }

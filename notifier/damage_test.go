@@ -22,7 +22,6 @@ import (
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
-	"payledger/notifier/fanout"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
 	"payledger/notifier/relay"
@@ -36,7 +35,6 @@ type site struct {
 	srv      *embedded.Server
 	conn     *bus.Conn
 	relay    *relay.Relay
-	reader   *fanout.FanOut
 	enforcer *signals.Enforcer
 	watchdog *Watchdog
 	signed   *bus.Checkpoints
@@ -62,17 +60,17 @@ func (s *site) start(t *testing.T) {
 	s.metrics = prometheus.NewRegistry()
 	s.srv = bustest.StartServer(t, embedded.Config{Dir: s.dir, Metrics: s.metrics})
 	s.conn = bustest.ConnectTo(t, s.srv)
-	s.relay, s.reader, s.enforcer = notifiertest.MeasuredRelay(s.conn, s.Book, s.metrics), reading(t, s.conn, s.Book), notifiertest.Enforcer(t, s.conn, s.Book)
+	s.relay, s.enforcer = notifiertest.MeasuredRelay(s.conn, s.Book, s.metrics), notifiertest.Enforcer(t, s.conn, s.Book)
 	s.watchdog = NewWatchdog(WatchdogConfig{
-		Server: s.srv, Conn: s.conn, Relay: s.relay, FanOut: s.reader, Enforcer: s.enforcer,
+		Server: s.srv, Conn: s.conn, Relay: s.relay, Enforcer: s.enforcer,
 		Stall: cmp.Or(s.stall, patience), MaxPause: patience, Log: healthtest.Log(t), Metrics: s.metrics,
 	})
 	s.signed = bus.NewCheckpoints(s.conn, s.LogID, healthtest.Log(t), nil)
 	var stops []func()
-	for _, part := range []func(context.Context) error{s.srv.Run, s.relay.Run, s.reader.Run, s.enforcer.Run, s.watchdog.Run, s.signed.Run, notifiertest.Workers(t, s.Book).Run} {
+	for _, part := range []func(context.Context) error{s.srv.Run, s.relay.Run, s.enforcer.Run, s.watchdog.Run, s.signed.Run, notifiertest.Workers(t, s.Book).Run} {
 		stops = append(stops, healthtest.Run(t, part))
 	}
-	s.stopEnforcer = stops[3]
+	s.stopEnforcer = stops[2]
 	s.stop = func() {
 		for _, stop := range slices.Backward(stops) {
 			stop()
@@ -300,31 +298,6 @@ func (s *site) open(t *testing.T, all []domain.ID) (n int) {
 		}
 	}
 	return n
-}
-
-// TestUnreadableEventIsCopiedAgain: a message of EVENTS is damaged that the
-// fan-out has to read.
-func TestUnreadableEventIsCopiedAgain(t *testing.T) {
-	t.Parallel()
-	s := &site{Book: bustest.NewBook(t), dir: t.TempDir(), stall: healthtest.Patience} // without the watchdog's help
-	srv := bustest.StartServer(t, embedded.Config{Dir: s.dir})
-	for range 800 { // more than are compared at the start
-		s.Create(t, time.Hour)
-	}
-	c := bustest.ConnectTo(t, srv)
-	notifiertest.CopyOnce(t, c, s.Book)
-	c.Close()
-	srv.Shutdown()
-	damage(t, s.path(bus.EventsStream, "msgs", "1.blk"), func(b []byte) []byte {
-		b[len(b)/8] ^= 0x10
-		return b
-	})
-	s.start(t)
-	bustest.AllRouted(t, s.Book)
-	s.works(t)
-	if n := healthtest.Measured(t, s.metrics, "payledger_relay_rebuilds_total"); n != 1 {
-		t.Errorf("%v copies were made", n)
-	}
 }
 
 // TestOldEventIsComparedWithTheLog: a message of EVENTS is damaged that only

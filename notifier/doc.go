@@ -10,10 +10,7 @@
 //   - connector: the providers that run in this process.
 //   - signals: takes the providers' outcomes from the JetStream stream SIGNALS,
 //     and answers once what an outcome led to is durable.
-//   - fanout: enqueues each event for the webhook endpoints that subscribed to
-//     it, once and in order. When it is behind it reads the log by itself, so
-//     that new payments never wait for it.
-//   - delivery and webhook: send what was enqueued.
+//   - delivery and webhook: send what the views have queued for webhook endpoints.
 //   - health: how these rooms say that they work, and try again.
 //
 // The Watchdog in this package notices work that waits without progress, and repairs the embedded

@@ -98,7 +98,6 @@ func TestExternalServerComesAndGoes(t *testing.T) {
 	r := notifiertest.MeasuredRelay(c, b, metrics)
 	healthtest.Run(t, r.Run)
 	healthtest.Run(t, notifiertest.Workers(t, b).Run)
-	healthtest.Run(t, reading(t, c, b).Run)
 	healthtest.Run(t, notifiertest.Enforcer(t, c, b).Run)
 	for range 20 {
 		b.Create(t, time.Hour)
@@ -273,14 +272,13 @@ func TestForeignStreamsAreLeftAlone(t *testing.T) {
 	other := e.connect(t)
 	id := second.Create(t, time.Hour)
 	metrics := prometheus.NewRegistry()
-	r, w, enforcer := notifiertest.MeasuredRelay(other, second, metrics), reading(t, other, second), notifiertest.Enforcer(t, other, second)
+	r, enforcer := notifiertest.MeasuredRelay(other, second, metrics), notifiertest.Enforcer(t, other, second)
 	if err := r.Check(t.Context()); !isForeign(err) || !strings.Contains(err.Error(), first.LogID.String()) {
 		t.Errorf("check: %v", err)
 	}
 	healthtest.Run(t, r.Run)
-	healthtest.Run(t, w.Run)
 	healthtest.Run(t, enforcer.Run)
-	for what, trouble := range map[string]func() error{"relay": r.Err, "reader": w.Err, "enforcer": enforcer.Err} {
+	for what, trouble := range map[string]func() error{"relay": r.Err, "enforcer": enforcer.Err} {
 		healthtest.Eventually(t, what+" refuses", func() bool { return isForeign(trouble()) })
 	}
 	if up, refuses := healthtest.Measured(t, metrics, "payledger_relay_up"), healthtest.Measured(t, metrics, "payledger_relay_refuses"); up != 0 || refuses != 1 {
@@ -364,11 +362,11 @@ func TestWatchdogLeavesAnExternalServerAlone(t *testing.T) {
 	e.start(t)
 	c := e.connect(t)
 	config := WatchdogConfig{
-		Conn: c, Relay: notifiertest.Relay(c, b), FanOut: reading(t, c, b), Enforcer: notifiertest.Enforcer(t, c, b),
+		Conn: c, Relay: notifiertest.Relay(c, b), Enforcer: notifiertest.Enforcer(t, c, b),
 		Stall: 100 * time.Millisecond, MaxPause: 200 * time.Millisecond, Log: zerolog.Nop(),
 	}
 	w := NewWatchdog(config)
-	for _, part := range []func(context.Context) error{notifiertest.Workers(t, b).Run, config.Relay.Run, config.FanOut.Run, config.Enforcer.Run, w.Run} {
+	for _, part := range []func(context.Context) error{notifiertest.Workers(t, b).Run, config.Relay.Run, config.Enforcer.Run, w.Run} {
 		healthtest.Run(t, part)
 	}
 	b.Create(t, time.Hour)

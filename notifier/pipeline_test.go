@@ -1,19 +1,14 @@
 package notifier
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"payledger/domain"
-	"payledger/domain/projects"
-	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
-	"payledger/notifier/delivery"
-	"payledger/notifier/fanout"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
 )
@@ -23,31 +18,7 @@ func pipeline(tb testing.TB, c *bus.Conn, b *bustest.Book) {
 	tb.Helper()
 	healthtest.Run(tb, notifiertest.Relay(c, b).Run)
 	healthtest.Run(tb, notifiertest.Workers(tb, b).Run)
-	healthtest.Run(tb, reading(tb, c, b).Run)
 	healthtest.Run(tb, notifiertest.Enforcer(tb, c, b).Run)
-}
-
-// reading is a fan-out that reads all of EVENTS and finds nobody to be told.
-func reading(tb testing.TB, c *bus.Conn, b *bustest.Book) *fanout.FanOut {
-	tb.Helper()
-	return fanout.New(fanout.Config{
-		Conn: c, LogID: b.LogID, Ledger: b.Ledger, Lanes: nobody{}, Endpoints: nobody{}, Times: bustest.QuickReader(), Log: healthtest.Log(tb),
-	})
-}
-
-// nobody is to be told of anything.
-type nobody struct{}
-
-func (nobody) Start() (after, base eventstore.Position, err error) { return 0, 0, nil }
-
-func (nobody) Enqueue(context.Context, eventstore.Position, []delivery.Event) error { return nil }
-
-func (nobody) EachEndpoint(context.Context, string, eventstore.Position, func(projects.Endpoint, eventstore.Position)) error {
-	return nil
-}
-
-func (nobody) OldestEndpoint(context.Context) (eventstore.Position, bool, error) {
-	return 0, false, nil
 }
 
 func TestPaymentFromCreationToRefund(t *testing.T) {

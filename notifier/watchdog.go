@@ -13,7 +13,6 @@ import (
 
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
-	"payledger/notifier/fanout"
 	"payledger/notifier/health"
 	"payledger/notifier/relay"
 	"payledger/notifier/signals"
@@ -24,7 +23,6 @@ type WatchdogConfig struct {
 	Server   *embedded.Server // the embedded one; nil: the server is external
 	Conn     *bus.Conn
 	Relay    *relay.Relay
-	FanOut   *fanout.FanOut // nil: none
 	Enforcer *signals.Enforcer
 	Stall    time.Duration // without movement, while work waits; 0: 15 s
 	MaxPause time.Duration // between repairs; 0: 10 min
@@ -35,7 +33,7 @@ type WatchdogConfig struct {
 // Watchdog notices work that waits without progress, reports it, and repairs the
 // cause.
 //
-// The relay, the fan-out and the enforcer replace their own consumers. If there
+// The relay and the enforcer replace their own consumers. If there
 // is still no progress within stall, the watchdog starts the embedded JetStream again
 // in the running process. If that does not help, the JetStream stream that the work
 // waits for is made anew: EVENTS is a copy of the log, and signals are sent again until
@@ -73,11 +71,8 @@ type watched struct {
 func NewWatchdog(c WatchdogConfig) *Watchdog {
 	w := &Watchdog{config: c, stall: cmp.Or(c.Stall, 15*time.Second), pause: cmp.Or(c.MaxPause, 10*time.Minute)}
 	w.parts = []*watched{
-		{name: "relay", stream: bus.EventsStream, look: c.Relay.Progress, waits: "Events are not copied to NATS; routing, webhooks and subscribers wait."},
+		{name: "relay", stream: bus.EventsStream, look: c.Relay.Progress, waits: "Events are not copied to NATS; subscribers wait."},
 		{name: "enforcer", stream: bus.SignalsStream, look: c.Enforcer.Progress, waits: "Providers' outcomes wait."},
-	}
-	if f := c.FanOut; f != nil {
-		w.parts = append(w.parts, &watched{name: "fanout", stream: bus.EventsStream, look: w.reader(f.Reader()), waits: "Webhook notifications wait."})
 	}
 	for _, p := range w.parts {
 		health.Register(c.Metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -208,16 +203,4 @@ func (e *escalation) next(now time.Time, first, longest time.Duration) (renew, d
 	renew = e.renew
 	e.renew, e.last = !renew, now
 	return renew, true
-}
-
-// reader has work as far as the log was copied.
-func (w *Watchdog) reader(d *bus.Reader) func(context.Context) (uint64, bool) {
-	return func(context.Context) (moved uint64, waiting bool) {
-		next, reading, handing := d.Progress()
-		if handing {
-			return uint64(next), false // it waits for those it hands events to
-		}
-		behind := reading && next > 0 && next <= w.config.Relay.Position()
-		return uint64(next), behind || d.Err() != nil
-	}
 }

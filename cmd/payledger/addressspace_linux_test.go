@@ -15,7 +15,7 @@ import (
 )
 
 // TestLimitedAddressSpace runs with less address space than the mapped files need:
-// too little for the log, for the projections, for the lanes. The message says so,
+// too little for the log, for the projections. The message says so,
 // no file is reported as damaged, and every file stays.
 func TestLimitedAddressSpace(t *testing.T) {
 	if testing.Short() {

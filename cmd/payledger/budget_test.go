@@ -48,15 +48,15 @@ func budgets() []budget {
 		{"outcomes of providers are judged", 1300, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
-		{"webhooks", 6850, []string{
-			"domain/deliveries", "notifier/delivery", "notifier/fanout", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
+		{"webhooks", 5100, []string{
+			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver", "projections/views/endpoints",
 		}},
-		{"NATS: relay, subscribers, the embedded server", 3950, []string{
+		{"NATS: relay, subscribers, the embedded server", 3700, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 		}},
-		{"three nodes", 7950, []string{
-			"eventstore/cluster", "eventstore/ahead", "eventstore/chunks", "eventstore/bolt/groups", "eventstore/bolt/repl", "notifier/delivery/replica", "notifier/filecopy", "notifier/bus/embedded/cluster",
+		{"three nodes", 6900, []string{
+			"eventstore/cluster", "eventstore/ahead", "eventstore/chunks", "eventstore/bolt/groups", "eventstore/bolt/repl", "notifier/filecopy", "notifier/bus/embedded/cluster",
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/members", "cmd/payledger/node",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
@@ -69,7 +69,7 @@ func budgets() []budget {
 		{"documents", 400, []string{"httpapi/docs"}},
 		{"the operator's API", 700, []string{"httpapi/admin"}},
 		{"commands", 2200, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
-		{"composition and data directory", 3200, []string{
+		{"composition and data directory", 3250, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process", "cmd/payledger/httpserver", "cmd/payledger/otlp",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},

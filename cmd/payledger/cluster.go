@@ -11,7 +11,6 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/members"
-	"payledger/cmd/payledger/nodelanes"
 	"payledger/cmd/payledger/noderebuild"
 	"payledger/eventstore"
 )
@@ -171,7 +170,6 @@ type clusterLeaveCmd struct {
 	End      bool    `help:"End the cluster while it runs: this node goes on alone."`
 	Force    string  `help:"Why the cluster cannot end in order: what happened to the other machines." placeholder:"REASON"`
 	Position *uint64 `help:"With --force, of the last event: the greatest that the directories show."`
-	Entries  *uint64 `help:"With --force, of the lane file: the most that the directories show."`
 }
 
 // Help is shown by --help.
@@ -184,8 +182,8 @@ on: remove them.
 
 If the cluster cannot run any more, stop what is left. On each directory that is left,
 "payledger cluster leave --data DIR" shows how far it has come, and changes nothing. Then, on the
-one that has come farthest, the same with --force REASON, --position and --entries, the greatest
-that were shown. What only lost machines had is lost, at most the payments of their last moments.
+one that has come farthest, the same with --force REASON and --position, the greatest that was
+shown. What only lost machines had is lost, at most the payments of their last moments.
 Two directories that were both made alone this way, and served, are two histories of one log.`
 }
 
@@ -193,8 +191,8 @@ Two directories that were both made alone this way, and served, are two historie
 func (c clusterLeaveCmd) Run(a *cli.App) (err error) {
 	d := datadir.Dir(c.Data)
 	switch forced := c.Force != ""; {
-	case (c.Position != nil) != forced || (c.Entries != nil) != forced:
-		return cli.Errorf(cli.ExitUsage, "--force, --position and --entries are given together")
+	case (c.Position != nil) != forced:
+		return cli.Errorf(cli.ExitUsage, "--force and --position are given together")
 	case c.End && forced:
 		return cli.Errorf(cli.ExitUsage, "--end is for a cluster that runs, --force for one that cannot")
 	case c.End:
@@ -210,30 +208,19 @@ func (c clusterLeaveCmd) Run(a *cli.App) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	position := uint64(l.Position)
-	entries, err := nodelanes.Entries(a.Ctx, d, l.Store, l.Ledger)
-	if err != nil {
-		return cli.Errorf(cli.ExitDirectory, "the lane file: %w", err)
-	}
-	result := map[string]any{"data": c.Data, "node": l.Node, "position": position, "entries": entries, "left": c.Position != nil || l.Heir == l.Node}
+	result := map[string]any{"data": c.Data, "node": l.Node, "position": position, "left": c.Position != nil || l.Heir == l.Node}
 	switch {
 	case l.Heir == l.Node:
 	case c.Position == nil && l.Heir != "":
 		return cli.Errorf(cli.ExitRefused, "the cluster has ended, and node %s goes on alone: never serve %s again. "+
-			"Only if the directory of node %[1]s is lost for good: payledger cluster leave --data %[3]s --position %[4]d --entries %[5]d --force REASON",
-			l.Heir, d, shellWord(c.Data), position, entries)
+			"Only if the directory of node %[1]s is lost for good: payledger cluster leave --data %[3]s --position %[4]d --force REASON",
+			l.Heir, d, shellWord(c.Data), position)
 	case c.Position == nil:
-		return a.Print(result, "%[1]s has come to position %[2]d and entry %[3]d. The cluster has not ended: if two nodes can run, start them and use --end. "+
-			"If they cannot, and no other node has come farther:\n  payledger cluster leave --data %[4]s --position %[2]d --entries %[3]d --force REASON\n",
-			c.Data, position, entries, shellWord(c.Data))
+		return a.Print(result, "%[1]s has come to position %[2]d. The cluster has not ended: if two nodes can run, start them and use --end. "+
+			"If they cannot, and no other node has come farther:\n  payledger cluster leave --data %[3]s --position %[2]d --force REASON\n",
+			c.Data, position, shellWord(c.Data))
 	case position != *c.Position:
 		return cli.Errorf(cli.ExitDirectory, "%s has come to position %d, not %d: take the directory that has come farthest", d, position, *c.Position)
-	case entries < *c.Entries:
-		if err := nodelanes.Distrust(d); err != nil {
-			return cli.Errorf(cli.ExitDirectory, "%w", err)
-		}
-		if err := a.Note("another node knows more of what was sent: webhooks begin at each payment's newest state"); err != nil {
-			return err
-		}
 	}
 	if err := l.Finish(); err != nil {
 		return err

@@ -41,7 +41,7 @@ func TestClusterWithoutItsLOG(t *testing.T) {
 	}
 	pay(9, 0, 1, 2)
 	refuses("the NATS servers have LOG, and it is left as it is")
-	n.servers[0].stops(t) // the node that begins LANES where no one has a lane file
+	n.servers[0].stops(t)
 	pay(12, 1, 2)
 	eventually(t, "every payment's outcome is notified", func() bool { return h.knows(ids) })
 	n.servers[1].kill()

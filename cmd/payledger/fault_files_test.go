@@ -44,7 +44,7 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 			t.Parallel()
 			h := newShop(t, filepath.Join(t.TempDir(), "data"))
 			d := datadir.Dir(h.data)
-			copyLanes(t, d.Ledger(), d.Ledger()+".older")
+			copyFile(t, d.Ledger(), d.Ledger()+".older")
 			s := h.serve(t)
 			wait := h.open(s, 8, 1<<16, 0)
 			h.until(t, "payments are made", func() bool { return len(h.made) >= 100 })
@@ -79,9 +79,6 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 func TestFilesCutOffUnderLoad(t *testing.T) {
 	t.Parallel()
 	files := map[string]func(datadir.Dir) string{"projections": datadir.Dir.Projections}
-	if long() {
-		files["lanes"] = datadir.Dir.Lanes
-	}
 	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

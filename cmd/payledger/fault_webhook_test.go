@@ -153,8 +153,8 @@ func (h *shop) payments(t *testing.T) (all []recorded) {
 }
 
 // missed lists the events that an endpoint for all kinds should have got and did
-// not. Once the lanes were lost, a later event of the payment counts instead.
-func (h *hook) missed(path string, events []recorded, lanesLost bool) (all []string) {
+// not.
+func (h *hook) missed(path string, events []recorded) (all []string) {
 	newest := map[string]uint64{}
 	for _, e := range events {
 		newest[e.Stream] = e.Sequence
@@ -165,7 +165,7 @@ func (h *hook) missed(path string, events []recorded, lanesLost bool) (all []str
 		lane := path + " " + e.Stream
 		final := e.Type == "payment.paid" || e.Type == "payment.failed" || e.Type == "payment.expired"
 		switch {
-		case h.heard[lane][e.Sequence] > 0, !final && e.Sequence < newest[e.Stream], lanesLost && e.Sequence < h.newest[lane]:
+		case h.heard[lane][e.Sequence] > 0, !final && e.Sequence < newest[e.Stream]:
 		default:
 			all = append(all, fmt.Sprintf("%s: %s of sequence %d, of %d", lane, e.Type, e.Sequence, newest[e.Stream]))
 		}
@@ -175,12 +175,11 @@ func (h *hook) missed(path string, events []recorded, lanesLost bool) (all []str
 
 // TestKillInMidDelivery kills the server during deliveries. No receiver sees a
 // payment go backward, repeated notifications are equal byte for byte, and no final
-// event is lost; also when the JetStream directory is deleted in between. When
-// lanes.db is deleted, or replaced by an older copy, each payment continues with its
-// newest event, and still never backward.
+// event is lost; also when the JetStream directory is deleted in between, and when the
+// views are, or are replaced by an older copy.
 func TestKillInMidDelivery(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]bool{"lanes kept": false, "lanes lost": true} {
+	for name, lose := range map[string]bool{"views kept": false, "views lost": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			killInMidDelivery(t, rounds(3, 20), lose)
@@ -190,7 +189,7 @@ func TestKillInMidDelivery(t *testing.T) {
 
 func killInMidDelivery(t *testing.T, often int, lose bool) {
 	h, to := newShop(t, filepath.Join(t.TempDir(), "data")), newHook(t)
-	d, older := datadir.Dir(h.data), filepath.Join(t.TempDir(), "lanes.db")
+	d, older := datadir.Dir(h.data), filepath.Join(t.TempDir(), "projections.db")
 	serve := func() *server {
 		return h.serve(t, append(retriesAtOnce(), "--webhook-allow-private")...)
 	}
@@ -212,17 +211,17 @@ func killInMidDelivery(t *testing.T, often int, lose bool) {
 		}
 		switch {
 		case lose && round%3 == 0:
-			copyLanes(t, d.Lanes(), older)
+			copyFile(t, d.Projections(), older)
 		case lose && round%3 == 1:
-			removeAll(t, d.Lanes())
+			removeAll(t, d.Projections())
 		case lose && round%3 == 2:
-			copyLanes(t, older, d.Lanes())
+			copyFile(t, older, d.Projections())
 		}
 	}
 	s := serve()
 	var missed []string
 	eventually(t, "everybody has heard of everything", func() bool {
-		missed = to.missed("/all", h.payments(t), lose)
+		missed = to.missed("/all", h.payments(t))
 		return len(missed) == 0 || t.Context().Err() != nil
 	})
 	events := h.payments(t)
@@ -232,8 +231,8 @@ func killInMidDelivery(t *testing.T, often int, lose bool) {
 			final = append(final, e)
 		}
 	}
-	eventually(t, "everybody has heard of the outcomes", func() bool { return len(to.missed("/final", final, lose)) == 0 })
-	if len(final) == 0 || len(to.missed("/none", events, lose)) == 0 {
+	eventually(t, "everybody has heard of the outcomes", func() bool { return len(to.missed("/final", final)) == 0 })
+	if len(final) == 0 || len(to.missed("/none", events)) == 0 {
 		t.Error("the comparison cannot fail")
 	}
 	s.stops(t)
@@ -253,7 +252,7 @@ func killInMidDelivery(t *testing.T, often int, lose bool) {
 	}
 }
 
-func copyLanes(t *testing.T, from, to string) {
+func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

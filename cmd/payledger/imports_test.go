@@ -257,7 +257,7 @@ func rooms() []room {
 		{
 			folder:  "notifier",
 			why:     "the watchdog over all parts that run on NATS: what a part does is its own room's",
-			ours:    []string{"notifier/bus", "notifier/bus/embedded", "notifier/fanout", "notifier/health", "notifier/relay", "notifier/signals"},
+			ours:    []string{"notifier/bus", "notifier/bus/embedded", "notifier/health", "notifier/relay", "notifier/signals"},
 			modules: []string{prometheus, zerolog},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -314,13 +314,6 @@ func rooms() []room {
 			why:     "a copy of any file, in pieces over NATS: whose file it is and what becomes of the copy is the caller's",
 			ours:    []string{"notifier/health"},
 			modules: []string{nats},
-			keepOut: []string{"encoding/json", "net"},
-		},
-		{
-			folder:  "notifier/fanout",
-			why:     "it decides who hears of an event; when and in which order is delivery's, and NATS is the bus's",
-			ours:    []string{"domain", "domain/projects", "eventstore", "notifier/bus", "notifier/delivery", "notifier/health"},
-			modules: []string{prometheus, zerolog, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
@@ -439,23 +432,8 @@ func rooms() []room {
 		{
 			folder:  "notifier/delivery",
 			why:     "it decides when and in which order merchants are notified; it changes state by commands alone, and the views it needs are interfaces it declares",
-			ours:    []string{"domain", "domain/projects", "eventstore", "eventstore/tracing", "notifier/delivery/store", "notifier/health", "notifier/webhook"},
+			ours:    []string{"domain", "domain/deliveries", "domain/projects", "eventstore", "eventstore/tracing", "notifier/health", "notifier/webhook"},
 			modules: []string{attributes, conventions, prometheus, zerolog, "golang.org/x/time/rate"},
-			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "notifier/delivery/store",
-			why:     "the lane file and the rules of a lane: it knows no endpoint's queue, sends nothing, and reads the time of no clock but for names of files",
-			ours:    []string{"domain", "eventstore", "eventstore/boltfile", "eventstore/values"},
-			modules: []string{bbolt, zerolog},
-			keepOut: []string{"encoding/json", "net"},
-			noClock: true,
-		},
-		{
-			folder:  "notifier/delivery/replica",
-			why:     "the same lane file on each node of a cluster: it carries rows and knows none of them",
-			ours:    []string{"domain", "notifier/delivery/store", "notifier/health"},
-			modules: []string{nats},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -615,16 +593,6 @@ func rooms() []room {
 				"go.opentelemetry.io/otel/sdk/resource", "go.opentelemetry.io/otel/sdk/trace", conventions,
 			},
 			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder: "cmd/payledger/nodelanes",
-			why:    "the webhook deliveries of a node, and nothing else of what a sequencer does",
-			ours: []string{
-				"cmd/payledger/datadir", "cmd/payledger/members", "domain", "domain/projects", "eventstore", "eventstore/diskspace", "httpapi/edge",
-				"notifier/delivery", "notifier/delivery/replica", "notifier/delivery/store", "notifier/filecopy", "notifier/health", "notifier/webhook",
-			},
-			modules: []string{jsonModule, zerolog},
-			keepOut: []string{"encoding/json", "net"},
 		},
 		{
 			folder:  "cmd/payledger/demonodes",

@@ -122,27 +122,40 @@ func TestOlderDirectory(t *testing.T) {
 		"payledger export --format bundle --output LOG.tar --data "+string(d), "payledger restore LOG.tar --data "+string(d)+" --force")
 	succeeds(t, "restore", bundle, "--data", string(d), "--force")
 	wholeOlder(t, d)
-	for _, name := range []string{d.Ledger(), d.Lanes()} {
-		if kept, err := filepath.Glob(name + ".replaced-*"); err != nil || len(kept) != 1 {
-			t.Errorf("%s is kept as %q, %v", name, kept, err)
-		}
+	if kept, err := filepath.Glob(d.Ledger() + ".replaced-*"); err != nil || len(kept) != 1 {
+		t.Errorf("%s is kept as %q, %v", d.Ledger(), kept, err)
 	}
 }
 
+// lanesDB is where earlier versions kept deliveries, and lanesMark the mark of that file.
+func lanesDB(d datadir.Dir) string   { return filepath.Join(string(d), "lanes.db") }
+func lanesMark(d datadir.Dir) string { return filepath.Join(string(d), "lanes.mark") }
+
 // TestOlderDeliveries puts the older record of deliveries beside the same log in
-// today's format. What is pending in it is for the older version to deliver; then
-// it is moved away.
+// today's format: it is put aside, and that is said.
 func TestOlderDeliveries(t *testing.T) {
 	t.Parallel()
 	from, bundle := older(t)
 	d := restoredHere(t, from, bundle)
-	copyTo(t, from.Lanes(), d.Lanes())
-	copyTo(t, from.LanesMark(), d.LanesMark())
-	refusedWith(t, d, d.Lanes(), "older payledger", "let that one deliver what is pending, then move the file away")
-	if err := os.Rename(d.Lanes(), d.Lanes()+".older"); err != nil {
+	copyTo(t, lanesDB(from), lanesDB(d))
+	copyTo(t, lanesMark(from), lanesMark(d))
+	before, err := os.ReadFile(lanesDB(d))
+	if err != nil {
 		t.Fatal(err)
 	}
 	wholeOlder(t, d)
+	server := start(t, "serve", "--data", string(d), "--sandbox")
+	server.stops(t)
+	kept, err := filepath.Glob(lanesDB(d) + ".aside-*")
+	if says := server.stderr.String(); err != nil || len(kept) != 1 || !strings.Contains(says, filepath.Base(kept[0])) {
+		t.Fatalf("kept as %q, %v\n%s", kept, err, says)
+	}
+	if after, err := os.ReadFile(kept[0]); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file was changed: %v", err)
+	}
+	if datadir.Exists(lanesMark(d)) {
+		t.Error("its mark is still there")
+	}
 }
 
 // refusedWith runs a command that has to refuse the directory, and looks for
@@ -179,7 +192,7 @@ func TestOlderFiles(t *testing.T) {
 	for name, file := range map[string]func(datadir.Dir) string{
 		"projections.db": datadir.Dir.Projections, // made anew
 		"account.db":     accountDB,               // deleted
-		"lanes.mark":     datadir.Dir.LanesMark,   // of no file that is there: a new one is made
+		"lanes.mark":     lanesMark,               // deleted
 		"checkpoint":     datadir.Dir.Checkpoint,  // read
 		"demo.json":      datadir.Dir.Demo,        // read
 	} {
@@ -208,7 +221,6 @@ func TestNewerFiles(t *testing.T) {
 		want     []string
 	}{
 		"ledger.db":      {datadir.Dir.Ledger, "payledger event log ", "payledger event log 9", []string{"newer payledger", "run the version that wrote it, or a newer one"}},
-		"lanes.db":       {datadir.Dir.Lanes, "payledger lanes ", "payledger lanes 9", []string{"newer payledger", "start that one, or move the file away"}},
 		"projections.db": {datadir.Dir.Projections, `{"format":`, `{"format":99`, []string{"start the newer version", "delete the file"}},
 	} {
 		t.Run(name, func(t *testing.T) {

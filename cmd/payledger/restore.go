@@ -63,9 +63,9 @@ other ones. With --force it is moved aside, never deleted. No server may run on 
 directory. Projections and the embedded JetStream need no care: the next start compares them
 with the log and recreates them where they differ. So give EVENTS before that.
 
-The record of webhook deliveries (lanes.db) is in no backup. It stays if FILE only adds
-events to the directory's log; otherwise it is moved aside too, and each endpoint is sent the
-newest event of every payment once. Receivers ignore it if they have seen its sequence.
+What was sent to webhook endpoints after the backup is not known. Of what FILE says is still to
+be sent, each endpoint is sent the newest event of every payment. Receivers ignore it if they
+have seen its sequence.
 
 Exit codes: 3 events are missing, damaged or altered, or a file cannot be read; 4 a file is in
 use; 5 an event would be lost, or nothing proves it. Then nothing was changed.`

@@ -118,10 +118,7 @@ type Webhooks interface {
 	Secret(endpoint string, s projects.Secret) (string, error)
 	KeyVersion() int
 
-	// Changed notifies the sender that an endpoint has changed, so that its deliveries need not wait.
-	Changed(endpoint string)
-
-	// CheckTarget returns nil, or why a URL may not be called, in words that
+	// CheckTarget answers nil, or why a URL may not be called, in words that
 	// are shown to the merchant.
 	CheckTarget(url string) error
 

@@ -63,7 +63,6 @@ func (a *API) execute(
 	if err != nil {
 		return e, false, err
 	}
-	a.cfg.Webhooks.Changed(id)
 	e, _ = res.State.EndpointMade(id)
 	return e, res.Event != nil, nil
 }

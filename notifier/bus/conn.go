@@ -32,10 +32,9 @@ type Conn struct {
 	server Embedded // nil: external
 	closed chan struct{}
 
-	session  atomic.Pointer[session]
-	copy     atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
-	doubted  atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
-	replaced atomic.Uint64             // consumers of EVENTS that had to be
+	session atomic.Pointer[session]
+	copy    atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
+	doubted atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
 }
 
 // session lasts until the connection is lost for the next time.
@@ -237,9 +236,6 @@ func (c *Conn) Doubt(p eventstore.Position) { c.doubted.Store(uint64(p)) }
 // TakeDoubt answers the position that doubt was last called with, once; 0 if
 // there is none.
 func (c *Conn) TakeDoubt() eventstore.Position { return eventstore.Position(c.doubted.Swap(0)) }
-
-// ReadersReplaced is how many consumers of EVENTS had to be replaced.
-func (c *Conn) ReadersReplaced() uint64 { return c.replaced.Load() }
 
 // Server is the embedded server, nil when the server is external.
 func (c *Conn) Server() Embedded { return c.server }

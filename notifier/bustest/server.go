@@ -68,11 +68,6 @@ func ConnectAs(tb testing.TB, s bus.Embedded, user string) *bus.Conn {
 	return c
 }
 
-// QuickReader is the pauses of a reader in tests.
-func QuickReader() bus.ReaderTimes {
-	return bus.ReaderTimes{Retry: healthtest.Quick(), Watch: 50 * time.Millisecond}
-}
-
 // SameAsLog waits until EVENTS holds the whole log, each message as its record
 // is. The server may be started again meanwhile.
 func SameAsLog(tb testing.TB, js jetstream.JetStream, b *Book) {

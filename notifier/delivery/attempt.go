@@ -9,48 +9,37 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/tracing"
-	"payledger/notifier/delivery/store"
 	"payledger/notifier/health"
 	"payledger/notifier/webhook"
 )
 
 // classInternal is the class of an attempt that failed on our side.
-const classInternal webhook.Class = "internal"
+const classInternal webhook.Class = deliveries.ClassInternal
 
-// outcome is how an attempt ended, and when it began by the wall clock.
-type outcome struct {
-	webhook.Outcome
-	at domain.Instant
-}
-
-func (o outcome) object() domain.AttemptObject {
-	return domain.AttemptObject{
-		At: o.at, Status: o.Status, Error: string(o.Class), DurationMS: o.Duration.Milliseconds(), Answer: string(o.Answer),
-	}
-}
-
-// attempt makes one try and records how it ended. If the engine ends meanwhile,
-// nothing is recorded, and the same event is sent again after the next start.
-func (l *Lanes) attempt(ctx context.Context, a attempt) {
+// attempt makes one try and records how it ended. If the sender ends meanwhile,
+// nothing is recorded, and the same event is sent again by the next one.
+func (s *sender) attempt(ctx context.Context, a attempt) {
 	t := a.target
-	late := time.AfterFunc(slowAfter, func() { l.slots.late(t) })
-	o, err := l.send(ctx, a)
-	l.slots.over(t, !late.Stop())
+	late := time.AfterFunc(slowAfter, func() { s.slots.late(t) })
+	o, err := s.send(ctx, a)
+	s.slots.over(t, !late.Stop())
 	t.ended(a)
 	if err != nil {
 		return
 	}
-	l.metrics.attempted(o, a.Record, l.wallNow())
-	var failingFor time.Duration
-	var change notice
+	s.metrics.attempted(o, a.Delivery, s.wallNow())
+	s.answers.put(answerKey{t.id, a.Event, a.Total + 1}, string(o.Answer))
+	end, change := s.judge(a, o)
 	record := func(x *tx) error {
-		failingFor, change = x.judge(a, o)
-		return x.record(a, o)
+		x.note(t, end)
+		x.ended = append(x.ended, a.lane())
+		return nil
 	}
-	if l.writer.insist(ctx, record, maxSettleDelay) != nil {
+	if s.writer.insist(ctx, record) != nil {
 		return // the writer has failed, and Run returns its error
 	}
 	about := func(e *zerolog.Event) *zerolog.Event {
@@ -58,20 +47,75 @@ func (l *Lanes) attempt(ctx context.Context, a attempt) {
 	}
 	switch change {
 	case noticePaused:
-		about(l.config.Log.Warn()).Str("outcome", string(o.Class)).Int("status", o.Status).
+		about(s.config.Log.Warn()).Str("outcome", string(o.Class)).Int("status", o.Status).
 			Msg("a webhook endpoint fails again and again: its notifications wait, and one is tried from time to time")
 	case noticeResumed:
-		about(l.config.Log.Info()).Msg("a webhook endpoint takes notifications again")
+		about(s.config.Log.Info()).Msg("a webhook endpoint takes notifications again")
 	case noticeRefused:
-		about(l.config.Log.Warn()).Msg("a webhook endpoint is at an address that may not be called: its notifications are parked")
+		about(s.config.Log.Warn()).Msg("a webhook endpoint is at an address that may not be called: its notifications are parked")
 	}
 	switch {
 	case o.Gone:
-		l.disable(ctx, t, projects.DisabledGone)
-	case failingFor >= domain.MaxFailingTime:
-		l.disable(ctx, t, projects.DisabledFailing)
+		s.disable(ctx, t, projects.DisabledGone)
+	case !o.Delivered && s.config.Rows.Endpoint(t.id).FailingFor(s.clock.now()) >= domain.MaxFailingTime:
+		s.disable(ctx, t, projects.DisabledFailing)
 	}
 	t.nudge()
+}
+
+// judge is what an attempt that ended means for its delivery and its endpoint, and what
+// is to be said of that.
+func (s *sender) judge(a attempt, o webhook.Outcome) (end deliveries.Entry, says notice) {
+	now, tries := s.clock.now(), a.Tries+1
+	if a.probe {
+		tries--
+	}
+	wait, more := s.config.Schedule.Next(tries, s.config.Random(), o.RetryAfter)
+	end = deliveries.Entry{
+		Payment: a.Payment, Sequence: a.Sequence, Class: string(o.Class), Status: o.Status, Took: o.Duration.Milliseconds(),
+	}
+	switch {
+	case o.Delivered:
+		end.What = deliveries.Delivered
+	case o.Refused:
+		end.What = deliveries.Parked
+	case o.Gone:
+		end.What = deliveries.Gone
+	case !more:
+		end.What = deliveries.GivenUp
+	case a.probe:
+		end.What, end.Wait = deliveries.Probed, max(until(a.due, now), o.RetryAfter, 0).Milliseconds()
+	default:
+		end.What, end.Wait = deliveries.Failed, wait.Milliseconds()
+	}
+	t := a.target
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o.Refused && !t.refused {
+		says = noticeRefused
+	}
+	if t.refused = o.Refused; o.Refused || o.Class == webhook.ClassUnsigned || o.Class == classInternal {
+		if !a.requested {
+			t.breaker.abandoned() // it says nothing about the endpoint
+		}
+		return end, says
+	}
+	if t.failures++; o.Delivered {
+		t.failures = 0
+	}
+	t.leaving = t.leaving || o.Gone
+	before := t.breaker.until
+	t.breaker.ended(now, t.failures, s.config.Random(), a.requested)
+	switch open := t.breaker.until; {
+	case open != 0 && before == 0:
+		says = noticePaused
+	case open == 0 && before != 0:
+		says = noticeResumed
+	}
+	if t.breaker.until > max(before, now) {
+		end.Pause = until(t.breaker.until, now).Milliseconds()
+	}
+	return end, says
 }
 
 // notice is a change of an endpoint's state that is logged once, not at every
@@ -85,37 +129,45 @@ const (
 )
 
 // send renders and sends one notification. An error means that there is no
-// outcome: the engine or the event log is ending.
-func (l *Lanes) send(ctx context.Context, a attempt) (outcome, error) {
-	l.metrics.inFlight.Inc()
-	defer l.metrics.inFlight.Dec()
-	at := l.config.Now()
-	o := outcome{at: domain.InstantOf(at)}
-	body, trace, err := l.render(ctx, a.target, a.Record)
+// outcome: the sender or the event log is ending.
+func (s *sender) send(ctx context.Context, a attempt) (o webhook.Outcome, err error) {
+	s.metrics.inFlight.Inc()
+	defer s.metrics.inFlight.Dec()
+	at := s.config.Now()
+	body, trace, err := s.render(ctx, a.target, a.Delivery)
 	var secrets []string
 	if err == nil {
-		secrets, err = l.secrets(a.endpoint, domain.InstantOf(at))
+		secrets, err = s.secrets(a.endpoint, domain.InstantOf(at))
 	}
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed) || errors.As(err, new(*eventstore.FatalError)) {
 			return o, err
 		}
-		logTrace(l.config.Log.Error(), trace).Err(err).Str("endpoint", a.target.id).Stringer("event", a.Event).Msg("a notification could not be made; it is tried again")
+		logTrace(s.config.Log.Error(), trace).Err(err).Str("endpoint", a.target.id).Stringer("event", a.Event).Msg("a notification could not be made; it is tried again")
 		o.Class = classInternal
 		return o, nil
 	}
-	span := l.config.Tracer.Follow(tracing.Client, trace, "POST webhook")
-	o.Outcome = l.config.Sender.Send(ctx, webhook.Request{
-		URL: a.endpoint.URL, ID: a.Event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets, Trace: span.Traceparent(trace),
+	span := s.config.Tracer.Follow(tracing.Client, trace, "POST webhook")
+	timed := ctx
+	if s.config.Shared { // the next sender counts from the event on
+		var cancel context.CancelFunc
+		timed, cancel = context.WithDeadline(ctx, a.began.Add(requestTime))
+		defer cancel()
+	}
+	o = s.config.Sender.Send(timed, webhook.Request{
+		URL: a.endpoint.URL, ID: a.Event.String(), Attempt: a.Total + 1, At: at, Body: body, Secrets: secrets, Trace: span.Traceparent(trace),
 	})
+	if o.Class == webhook.ClassCancelled && ctx.Err() == nil {
+		o.Class, o.Duration = webhook.ClassTimeout, time.Since(a.began)
+	}
 	if span.Recorded() {
-		endSpan(span, a, o.Outcome)
+		endSpan(span, a, o)
 	}
 	if o.Class == webhook.ClassCancelled {
 		return o, context.Canceled
 	}
-	logTrace(l.config.Log.Debug(), trace).Str("project", a.target.project).Str("endpoint", a.target.id).Stringer("event", a.Event).
-		Int("attempt", a.number).Int("status", o.Status).Str("error", string(o.Class)).Dur("took_ms", o.Duration).Msg("a notification was sent")
+	logTrace(s.config.Log.Debug(), trace).Str("project", a.target.project).Str("endpoint", a.target.id).Stringer("event", a.Event).
+		Int("attempt", a.Total+1).Int("status", o.Status).Str("error", string(o.Class)).Dur("took_ms", o.Duration).Msg("a notification was sent")
 	return o, nil
 }
 
@@ -126,10 +178,10 @@ func logTrace(e *zerolog.Event, t domain.Traceparent) *zerolog.Event {
 	return e.Str("trace_id", t.Trace())
 }
 
-func (l *Lanes) secrets(e projects.Endpoint, at domain.Instant) ([]string, error) {
+func (s *sender) secrets(e projects.Endpoint, at domain.Instant) ([]string, error) {
 	var all []string
-	for _, s := range e.Secrets(at) {
-		secret, err := l.Secret(e.ID, s)
+	for _, one := range e.Secrets(at) {
+		secret, err := s.Secret(e.ID, one)
 		if err != nil {
 			return nil, err
 		}
@@ -140,20 +192,20 @@ func (l *Lanes) secrets(e projects.Endpoint, at domain.Instant) ([]string, error
 
 // render makes the body of a delivery from the log: the same bytes each time. trace
 // is that of its event.
-func (l *Lanes) render(ctx context.Context, t *target, d store.Record) (body []byte, trace domain.Traceparent, err error) {
+func (s *sender) render(ctx context.Context, t *target, d deliveries.Delivery) (body []byte, trace domain.Traceparent, err error) {
 	n := webhook.Notification{EventID: d.Event, Kind: d.Kind, At: domain.IDTime(d.Event)}
 	if d.Kind == domain.KindEndpointTest {
 		n.Endpoint = t.id
-		body, err = webhook.Body(d.Render, n)
+		body, err = webhook.Body(webhook.Render, n)
 		return body, "", err
 	}
-	n.Sequence, n.Position = d.Sequence, uint64(d.Position)
+	n.Sequence, n.Position = d.Sequence, d.Position
 	p := domain.Payment{Project: t.project, ID: d.Payment}
-	for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(t.project, d.Payment)) {
+	for r, err := range s.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(t.project, d.Payment)) {
 		if err != nil {
 			return nil, "", err
 		}
-		event, err := l.config.Ledger.Codec.Event(r)
+		event, err := s.config.Ledger.Codec.Event(r)
 		if err != nil {
 			return nil, "", err
 		}
@@ -161,7 +213,7 @@ func (l *Lanes) render(ctx context.Context, t *target, d store.Record) (body []b
 		if r.Sequence < d.Sequence {
 			continue
 		}
-		if r.Commit != d.Event || r.Position != d.Position {
+		if r.Commit != d.Event || r.Position != eventstore.Position(d.Position) {
 			break
 		}
 		if refund := domain.FactsOf(event).Refund; !refund.IsZero() {
@@ -173,7 +225,7 @@ func (l *Lanes) render(ctx context.Context, t *target, d store.Record) (body []b
 			object := p.Object()
 			n.Payment = &object
 		}
-		body, err = webhook.Body(d.Render, n)
+		body, err = webhook.Body(webhook.Render, n)
 		return body, eventstore.CauseOf(r.Body).Trace, err
 	}
 	return nil, "", fmt.Errorf("the event log has no event %s at position %d, sequence %d of payment %s", d.Event, d.Position, d.Sequence, d.Payment)
@@ -181,7 +233,7 @@ func (l *Lanes) render(ctx context.Context, t *target, d store.Record) (body []b
 
 // disable stops notifications to an endpoint, for good until its owner or the
 // operator enables it.
-func (l *Lanes) disable(ctx context.Context, t *target, why projects.DisabledReason) {
+func (s *sender) disable(ctx context.Context, t *target, why projects.DisabledReason) {
 	defer func() {
 		t.mu.Lock()
 		t.leaving = false
@@ -189,8 +241,8 @@ func (l *Lanes) disable(ctx context.Context, t *target, why projects.DisabledRea
 	}()
 	var disabled bool
 	err := health.Persist(ctx, func() error {
-		event := l.config.IDs.Next()
-		r, err := eventstore.Execute(ctx, l.config.Ledger, eventstore.ProjectStream(t.project), projects.Project{ID: t.project},
+		event := s.config.IDs.Next()
+		r, err := eventstore.Execute(ctx, s.config.Ledger, eventstore.ProjectStream(t.project), projects.Project{ID: t.project},
 			projects.ProjectCommand(projects.DisableEndpoint{At: domain.IDTime(event), EndpointID: t.id, Reason: why}),
 			eventstore.Order{EventID: event})
 		disabled = r.Event != nil
@@ -198,10 +250,10 @@ func (l *Lanes) disable(ctx context.Context, t *target, why projects.DisabledRea
 	})
 	switch {
 	case err == nil && disabled:
-		l.metrics.disabled.WithLabelValues(string(why)).Inc()
-		l.config.Log.Warn().Str("project", t.project).Str("endpoint", t.id).Str("reason", string(why)).
+		s.metrics.disabled.WithLabelValues(string(why)).Inc()
+		s.config.Log.Warn().Str("project", t.project).Str("endpoint", t.id).Str("reason", string(why)).
 			Msg("a webhook endpoint was disabled; what was pending for it stays listed")
 	case err != nil && ctx.Err() == nil:
-		l.config.Log.Error().Err(err).Str("endpoint", t.id).Msg("a webhook endpoint could not be disabled")
+		s.config.Log.Error().Err(err).Str("endpoint", t.id).Msg("a webhook endpoint could not be disabled")
 	}
 }

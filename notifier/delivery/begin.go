@@ -1,17 +1,14 @@
 package delivery
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/projects"
-	"payledger/notifier/delivery/store"
 )
-
-// maxBegun bounds the attempts that begin in one transaction. The rest follow
-// in the next ones.
-const maxBegun = 256
 
 // Requested deliveries, tests and resends, are begun before those that are due,
 // also while the circuit breaker is open, and in places of their own: they are no
@@ -26,60 +23,34 @@ const (
 // requested is such a delivery.
 type requested struct{ payment, event domain.ID }
 
-// request lets a delivery in line be sent now. The rules of its lane hold: where
+// request lets a queued delivery be sent now. The rules of its lane hold: where
 // something goes before it there, it waits for its turn.
 func (t *target) request(a requested) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if len(t.requested) < maxRequestedWaiting && !slices.Contains(t.requested, a) {
 		t.requested = append(t.requested, a)
 	}
+	t.mu.Unlock()
+	t.nudge()
 }
 
-// begin is the one way to begin attempts. It raises the high-water marks of the
-// lanes that are due and for which the endpoint and the slots have room; the
-// requests are made when this transaction is synced. Whatever makes lanes due
-// may call it in the same transaction, if it knows the endpoint as it is now;
-// otherwise the endpoint's own goroutine does.
+// begin is the one way to begin attempts: it records them for lanes that are due, as far
+// as the endpoint and the slots have room. The requests are made when that is durable.
 func (x *tx) begin(t *target, e projects.Endpoint) error {
-	if !x.sending {
-		return nil
-	}
-	for len(x.begun) < maxBegun {
-		c, ok := x.candidate(t)
-		if !ok {
-			return nil
+	for len(x.begun) < maxAtOnce && x.size < maxNoted {
+		c, ok, err := x.candidate(t)
+		if !ok || err != nil {
+			return err
 		}
-		l, err := x.Lane(t.number, c.payment)
+		began, err := x.start(t, e, c)
 		if err != nil {
 			return err
 		}
-		// The candidate was chosen by hints in memory.
-		allowed := len(l.Line) > 0 && !x.inFlight(l) && (l.Due <= x.Now || c.granted)
-		if allowed && c.requested() {
-			rest := l.Lane
-			rest.Next()
-			allowed = len(rest.Line) > 0 && rest.Line[0].Event == c.event
-		}
-		began := false
-		if allowed {
-			if began, err = x.start(t, e, l, c); err != nil {
-				return err
-			}
-		}
 		if began {
 			t.limiter.AllowN(time.Now(), 1)
-			continue
-		}
-		t.mu.Lock()
-		if c.requested() {
-			t.requestedUnderWay--
 		} else {
-			t.requests--
-			t.breaker.abandoned()
+			t.abandoned(attempt{target: t, requested: c.requested()})
 		}
-		t.mu.Unlock()
-		x.lanes.slots.give(t, 1)
 	}
 	t.nudge() // there may be more
 	return nil
@@ -88,35 +59,42 @@ func (x *tx) begin(t *target, e projects.Endpoint) error {
 // candidate is a lane to begin with, for which a slot is taken.
 type candidate struct {
 	payment domain.ID
-	event   domain.ID // requested; zero: the first in line
+	event   domain.ID // requested; zero: the first in the queue
 	granted bool      // need not be due, see breaker
 }
 
 func (c candidate) requested() bool { return !c.event.IsZero() }
 
 // candidate chooses what is to begin next and takes a slot for it.
-func (x *tx) candidate(t *target) (c candidate, ok bool) {
-	if len(t.window.keys) == 0 && !t.window.all {
-		keys := x.DueAfter(t.number, t.window.end, windowSize)
+func (x *tx) candidate(t *target) (c candidate, ok bool, err error) {
+	if after, read := t.window.read(&t.mu); read {
+		keys, err := x.config.Rows.Due(context.WithoutCancel(x.serving), t.id, after, windowSize)
+		if err != nil {
+			return c, false, err
+		}
 		t.mu.Lock()
 		t.window.refill(keys)
 		t.mu.Unlock()
 	}
-	requested, due, _ := t.room(x.Now)
-	if requested+due == 0 || x.lanes.slots.takeOrWait(t, 1) == 0 {
-		return c, false
+	requested, due, _ := t.room(x.now)
+	if requested+due == 0 || x.slots.takeOrWait(t, 1) == 0 {
+		return c, false, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if requested > 0 {
+	switch {
+	case requested > 0:
 		c.payment, c.event = t.requested[0].payment, t.requested[0].event
 		t.requested = t.requested[1:]
 		t.requestedUnderWay++
-		return c, true
+	case len(t.window.keys) > 0:
+		c.payment, c.granted = t.window.pop().Payment(), t.breaker.begun()
+		t.requests++
+	default:
+		x.slots.give(t, 1)
+		return c, false, nil
 	}
-	c.payment, c.granted = t.window.pop().Payment(), t.breaker.begun()
-	t.requests++
-	return c, true
+	return c, true, nil
 }
 
 // room says how many requested deliveries may begin now, and how many that are
@@ -141,7 +119,7 @@ func (t *target) room(now domain.Instant) (requested, due int, wait time.Duratio
 }
 
 // dueRoom is room for what is due. t.mu is held. A window that has to be read
-// from the file counts as due.
+// from the rows counts as due.
 func (t *target) dueRoom(now domain.Instant) (n int, wait time.Duration) {
 	w := &t.window
 	switch {
@@ -159,43 +137,83 @@ func (t *target) dueRoom(now domain.Instant) (n int, wait time.Duration) {
 	return 0, checkEvery // the end of an attempt nudges
 }
 
-// start takes the first of a lane that the endpoint still wants and raises the
-// lane's mark for it.
-func (x *tx) start(t *target, e projects.Endpoint, l *store.LaneAt, c candidate) (began bool, err error) {
-	for _, p := range l.Next() {
-		if err := x.settle(t, p.Event, domain.DeliverySuperseded); err != nil {
+// start begins an attempt with the first of a lane that the endpoint still wants. What
+// was chosen by hints in memory is decided here.
+func (x *tx) start(t *target, e projects.Endpoint, c candidate) (began bool, err error) {
+	key := laneKey{t.id, c.payment}
+	l, _, err := x.config.Rows.Lane(t.id, c.payment)
+	if _, busy := x.underWay[key]; busy || err != nil || len(l.Queue) == 0 {
+		return false, err // the end of what is under way offers the lane again
+	}
+	due := l.Due
+	if x.othersMay(&l) {
+		due = max(due, x.alone)
+	} else if !c.requested() {
+		if due, err = x.firstTry(t, &l, due); err != nil {
 			return false, err
 		}
 	}
-	for len(l.Line) > 0 && !began {
-		d, err := x.Pending(t.number, l.Line[0].Event)
+	if due > x.now && (!c.granted || x.othersMay(&l)) {
+		t.offer(deliveries.DueAt(due, c.payment))
+		return false, nil
+	}
+	given := l.Next(x.base)
+	if c.requested() && (len(l.Queue) == 0 || l.Queue[0].Event != c.event) {
+		t.offer(deliveries.DueAt(due, c.payment))
+		return false, nil
+	}
+	for len(l.Queue) > 0 {
+		first := l.Queue[0]
+		d, known, err := x.config.Rows.Delivery(t.id, first.Event)
 		if err != nil {
 			return false, err
 		}
-		if began = l.Line[0].Requested || d.Kind == domain.KindEndpointTest || e.Wants(d.Kind); began {
-			l.Start()
-			x.lanes.underWay[l.Key()] = true
+		if known && (first.Requested || d.Kind == domain.KindEndpointTest || e.Wants(d.Kind)) {
+			x.note(t, deliveries.Entry{Payment: c.payment, Sequence: first.Sequence, What: deliveries.Begun})
+			x.underWay[key] = struct{}{}
 			x.begun = append(x.begun, attempt{
-				Record: d, target: t, endpoint: e, number: d.Total + 1, requested: c.requested(), probe: c.granted,
+				Delivery: d, target: t, endpoint: e, due: l.Due, requested: c.requested(), probe: c.granted,
 			})
-			break
+			return true, nil
 		}
 		// No longer subscribed to.
-		l.Leave(d.Event, l.Due)
-		if err := x.settle(t, d.Event, domain.DeliveryCancelled); err != nil {
-			return false, err
-		}
+		x.note(t, deliveries.Entry{Payment: c.payment, Sequence: first.Sequence, What: deliveries.Cancelled})
+		l.Leave(first.Event, l.Due)
+		given = append(given, l.Next(x.base)...)
 	}
-	x.save(t, l)
-	return began, nil
+	for _, q := range given {
+		x.note(t, deliveries.Entry{Payment: c.payment, Sequence: q.Sequence, What: deliveries.Superseded})
+	}
+	return false, nil
 }
 
-// attempt is one try of a delivery, allowed by the file.
+// othersMay reports whether the sender before may have a request of the lane under way.
+func (x *tx) othersMay(l *deliveries.Lane) bool {
+	return x.config.Shared && l.Begun && x.now < x.alone
+}
+
+// firstTry is when a lane is due, if the schedule has a new event wait before its first try.
+func (x *tx) firstTry(t *target, l *deliveries.Lane, due domain.Instant) (domain.Instant, error) {
+	first := l.Queue[0]
+	if x.config.Schedule[0] == 0 || first.Requested {
+		return due, nil
+	}
+	d, _, err := x.config.Rows.Delivery(t.id, first.Event)
+	if d.Total > 0 || d.Kind == domain.KindEndpointTest || err != nil {
+		return due, err
+	}
+	return max(due, min(x.clock.of(d.Created), x.now)).Add(x.config.Schedule[0]), nil
+}
+
+// attempt is one try of a delivery, recorded in the log.
 type attempt struct {
-	store.Record
+	deliveries.Delivery
 	target    *target
 	endpoint  projects.Endpoint
-	number    int  // from 1
-	requested bool // see requested
-	probe     bool // it costs no try
+	due       domain.Instant
+	began     time.Time // when it was to be recorded
+	requested bool      // see requested
+	probe     bool      // it costs no try
 }
+
+func (a attempt) lane() laneKey { return laneKey{a.target.id, a.Payment} }

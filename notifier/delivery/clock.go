@@ -1,16 +1,13 @@
 package delivery
 
 import (
-	"context"
-	"slices"
 	"time"
 
 	"payledger/domain"
-	"payledger/notifier/health"
 )
 
 // clock is the time by which lanes wait. It starts at the wall clock's time, or
-// at the last instant in the file if the wall clock was set back since, and
+// at the last instant in the log if the wall clock was set back since, and
 // follows the monotonic clock from there: steps of the wall clock neither
 // delay deliveries nor make many due at once.
 type clock struct {
@@ -34,18 +31,9 @@ func (c clock) shown(at domain.Instant) domain.Instant {
 	return at + (apart+second/2)/second*second
 }
 
-// aliveEvery is how often at least the time is written to the file while an
-// endpoint fails. A longer gap between two runs is time in which no program ran.
-const aliveEvery = time.Minute
-
-// keepAlive writes the time to the file until ctx ends or the file fails.
-func (l *Lanes) keepAlive(ctx context.Context) {
-	for health.Pause(ctx, aliveEvery) {
-		failing := slices.ContainsFunc(l.all(), func(t *target) bool { return t.counted().FailingSince != 0 })
-		if failing && l.writer.insist(ctx, func(*tx) error { return nil }, maxSettleDelay) != nil { // every change writes the time
-			return
-		}
-	}
+// of converts an instant of the wall clock.
+func (c clock) of(wall domain.Instant) domain.Instant {
+	return wall - (domain.InstantOf(c.wall()) - c.now())
 }
 
 // until is how long it takes from now to an instant.

@@ -1,48 +1,60 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
+	"math/rand/v2"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/tracing"
-	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
 
 // Config is what the lanes need. Every member is required unless it says
 // otherwise.
 type Config struct {
-	Path  string    // of the lane file; it is made when it is not there
-	Mark  string    // of the file beside it that tells the lane file from older copies
-	LogID domain.ID // of the event log
-
 	Ledger    eventstore.Ledger
+	Rows      Rows
 	Endpoints Endpoints
 	Secrets   *webhook.Secrets
 	Sender    Sender
 	Schedule  webhook.Schedule // nil: webhook.DefaultSchedule
-	IDs       *domain.IDs      // for endpoint.test, and for events that disable endpoints
+	IDs       *domain.IDs
 
-	Now     func() time.Time      // nil: time.Now
-	Random  func() float64        // from 0 up to 1, safe for concurrent use; nil: math/rand
-	Log     zerolog.Logger        // the zero value logs nothing
-	Full    func() bool           // the disk has too little room to write to the file; asked by one goroutine; nil: never
-	Metrics prometheus.Registerer // nil: none
-	Tracer  *tracing.Tracer       // nil: attempts have no spans
-	Limits  Limits                // zero members: the defaults
+	Now    func() time.Time // nil: time.Now
+	Random func() float64   // from 0 up to 1, safe for concurrent use; nil: math/rand
+	Log    zerolog.Logger   // the zero value logs nothing
+	Tracer *tracing.Tracer  // nil: attempts have no spans
+	Limits Limits           // zero members: the defaults
 
-	// Lead, on a node of a cluster, brings the lane file to what the other nodes have,
-	// ends the part of the node that led before, and has each change shared from
-	// then on. Attempts that the other node had begun are left alone until its requests
-	// are over. Where the file does not have them (store.Tables.RequestsUnknown), nothing
-	// at all is sent until then. When sharing fails, so does Run. nil: there is one node.
-	Lead func(context.Context, *store.File) error
+	// Shared: other processes have the log and may have sent until now. An attempt that
+	// was begun and whose end is missing is left alone until its request is over.
+	Shared bool
+}
+
+// Rows is the fold of the log that says what is queued and what became of it: a
+// *views.Deliveries.
+type Rows interface {
+	Fresh(ctx context.Context) error
+	Wait(ctx context.Context, p eventstore.Position) error
+	Watch(w *deliveries.Watch)
+
+	State() deliveries.State
+	Endpoints() map[string]*deliveries.Endpoint
+	Endpoint(id string) deliveries.Endpoint
+	Lane(endpoint string, payment domain.ID) (l deliveries.Lane, known bool, err error)
+	Delivery(endpoint string, event domain.ID) (d deliveries.Delivery, known bool, err error)
+	Due(ctx context.Context, endpoint string, after deliveries.DueKey, n int) ([]deliveries.DueKey, error)
+	Of(ctx context.Context, event domain.ID) (endpoints []string, all []deliveries.Delivery, err error)
+	Page(ctx context.Context, endpoint string, s domain.DeliveryState, before domain.ID, limit, look int) (found []deliveries.Delivery, last domain.ID, err error)
+	Outdated(ctx context.Context, now domain.Instant) (bool, error)
+	OldestPending(ctx context.Context, endpoint string) (event domain.ID, ok bool, err error)
 }
 
 // Endpoints finds the webhook endpoints of a project as they are now.
@@ -67,16 +79,21 @@ type Limits struct {
 	Burst       int     // requests above that rate at once; default 1000
 }
 
-// Event is what the fan-out hands over: one event for one endpoint.
-type Event struct {
-	Project, Endpoint string
-	Payment, ID       domain.ID
-	Kind              domain.Kind
-	Sequence          uint64 // within the payment
-	Position          eventstore.Position
-
-	// Unconfirmed is an outcome from before the lane file was made, with a later
-	// event of its payment behind it. Whether it was delivered is unknown, and
-	// sending it could move the merchant's status backward: it is listed, not sent.
-	Unconfirmed bool
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+	if c.Schedule == nil {
+		c.Schedule = webhook.DefaultSchedule()
+	}
+	c.Limits = Limits{
+		Requests:    cmp.Or(c.Limits.Requests, webhook.DefaultRequests),
+		Concurrency: cmp.Or(c.Limits.Concurrency, 16),
+		Rate:        cmp.Or(c.Limits.Rate, 1000),
+		Burst:       cmp.Or(c.Limits.Burst, 1000),
+	}
+	return c
 }

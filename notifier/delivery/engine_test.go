@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payledger/domain"
-	"payledger/notifier/delivery/store"
+	"payledger/eventstore"
 	"payledger/notifier/webhook"
 )
 
@@ -26,7 +27,7 @@ func engine(t *testing.T, set func(w *world), fn func(t *testing.T, w *world)) {
 		w.start(t)
 		synctest.Wait() // until Run is at work
 		defer func() {
-			if err := w.end(); err != nil {
+			if err := errors.Join(w.end(), w.close()); err != nil {
 				t.Error(err)
 			}
 			if faults := w.net.found(); len(faults) > 0 {
@@ -92,21 +93,20 @@ func (w *world) health(t *testing.T, endpoint string) domain.EndpointHealth {
 	return h
 }
 
-// transactions is how many there were in the life of the file.
-func (w *world) transactions(t *testing.T) (n int) {
+// recorded is how many events there are of what senders did.
+func (w *world) recorded(t *testing.T) (n int) {
 	t.Helper()
-	err := w.lanes.file.View(func(x store.Tables) error {
-		n = x.Bolt().ID()
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, err := range w.ledger.Store.Load(t.Context(), eventstore.DeliveriesStream()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
 	}
 	return n
 }
 
-// TestAtOnce: with an endpoint that nothing waits for, the transaction that
-// enqueues a payment's events begins the attempt with the newest too.
+// TestAtOnce: with an endpoint that nothing waits for, one event begins the attempt with
+// the newest event of a payment.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
@@ -115,14 +115,14 @@ func TestAtOnce(t *testing.T) {
 		w.spread(t)
 		time.Sleep(time.Minute) // the endpoint is known now
 		w.net.set(a, late)
-		before := w.transactions(t)
+		before := w.recorded(t)
 		id := w.payment()
 		w.route(id)
 		w.signal(id, domain.OutcomePaid, nil)
 		w.spread(t)
 		synctest.Wait()
-		if n := len(w.net.seen()); n != 2 || w.transactions(t)-before != 1 {
-			t.Errorf("%d requests in all and %d transactions for the second, want 2 and 1", n, w.transactions(t)-before)
+		if n := len(w.net.seen()); n != 2 || w.recorded(t)-before != 1 {
+			t.Errorf("%d requests in all and %d events for the second, want 2 and 1", n, w.recorded(t)-before)
 		}
 		w.net.set(a, fine)
 		time.Sleep(time.Minute)
@@ -315,7 +315,7 @@ func TestClockSetBack(t *testing.T) {
 		})
 	}
 	for _, by := range []time.Duration{time.Hour, 30 * 24 * time.Hour} {
-		// The engine knows what time it was at its last change of the file,
+		// The sender knows what time it was when it recorded something last,
 		// 16 minutes before it was stopped.
 		got := stopped(by)
 		for i := range want {

@@ -4,25 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
-	"payledger/notifier/delivery/store"
+	"payledger/notifier/health"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/webhook"
+	"payledger/projections"
 )
 
 func TestMain(m *testing.M) { healthtest.VerifyMain(m) }
@@ -59,6 +59,7 @@ func (r *random) Read(b []byte) (int, error) {
 // lanes between them.
 type world struct {
 	dir     string
+	store   *memory.Store
 	ledger  eventstore.Ledger
 	ids     *domain.IDs
 	logID   domain.ID
@@ -66,38 +67,83 @@ type world struct {
 	limits  Limits
 	net     *network
 	secrets *webhook.Secrets
+	shared  bool
+	metrics prometheus.Registerer
+	log     zerolog.Logger
 
-	mu     sync.Mutex
-	step   time.Duration // of the wall clock, away from the true one
-	known  projects.Project
-	folded eventstore.Position // known is as of this
+	mu   sync.Mutex
+	step time.Duration // of the wall clock, away from the true one
 
-	lanes  *Lanes
-	lostAt time.Time // when lanes took over without the file of the node before; zero: never
-	path   string
-	lead   func(context.Context, *store.File) error // of the configuration
-	stop   func() error                             // ends the engine
-	files  int
+	views    *projections.Engine
+	unfollow func() error // ends the views
+	files    int
+	told     eventstore.Position // the network knows of the events up to there
 
-	full atomic.Bool // the disk
-	log  zerolog.Logger
+	lanes   *Lanes
+	current atomic.Pointer[Lanes] // of the node that is to send
+	stop    func() error          // ends the sender
+	full    atomic.Bool           // the disk
+	dead    atomic.Bool           // the process, as far as the log is concerned
 }
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{dir: scratch(tb), net: newNetwork()}
+	w := &world{dir: scratch(tb), net: newNetwork(), store: memory.New()}
 	entropy := &random{src: rand.NewChaCha8([32]byte{1})}
 	w.net.mark = w.mark
 	w.ids = domain.NewIDs(w.now, entropy, domain.ID{})
 	w.logID = w.ids.Next()
-	w.ledger = eventstore.Ledger{Store: memory.New(), Codec: eventstore.NewCodec()}
+	w.ledger = eventstore.Ledger{Store: &disk{w.store, w}, Codec: eventstore.NewCodec()}
 	var err error
 	if w.secrets, err = webhook.NewSecrets(map[int][32]byte{1: {7}}, 1); err != nil {
 		tb.Fatal(err)
 	}
-	w.path = filepath.Join(w.dir, "lanes.db")
+	if err := w.follow(); err != nil {
+		tb.Fatal(err)
+	}
 	w.project(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
 	return w
+}
+
+// disk is the store of a world, which may be full or gone for what is sent.
+type disk struct {
+	*memory.Store
+	w *world
+}
+
+// Append implements eventstore.Store.
+func (d *disk) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	switch of := commits[0].Record.Stream.Kind; {
+	case of == eventstore.KindDeliveries && d.w.dead.Load():
+		return []eventstore.Appended{{Err: eventstore.ErrClosed}}
+	case of == eventstore.KindDeliveries && d.w.full.Load():
+		return []eventstore.Appended{{Err: eventstore.ErrFull}}
+	}
+	if n := len(commits[0].Record.Body); n > 48<<10 {
+		d.w.net.note("an event has %d bytes", n)
+	}
+	return d.Store.Append(ctx, commits...)
+}
+
+func (w *world) path() string { return filepath.Join(w.dir, fmt.Sprintf("projections%d.db", w.files)) }
+
+// follow opens the views and lets them follow the log.
+func (w *world) follow() (err error) {
+	w.views, err = projections.Open(context.Background(), projections.Config{
+		Path: w.path(), Store: w.store, Codec: w.ledger.Codec, LogID: w.logID, FlushEvery: time.Hour,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	views := w.views
+	go func() { ended <- views.Run(ctx) }()
+	w.unfollow = sync.OnceValue(func() error {
+		cancel()
+		return errors.Join(<-ended, views.Close())
+	})
+	return nil
 }
 
 // now is the wall clock.
@@ -115,129 +161,93 @@ func (w *world) setBack(d time.Duration) {
 
 func (w *world) config() Config {
 	return Config{
-		Path: w.path, Mark: w.markPath(), LogID: w.logID, Ledger: w.ledger, Endpoints: w,
+		Ledger: w.ledger, Rows: w.views.Deliveries(), Endpoints: w.views,
 		Secrets: w.secrets, Sender: webhook.NewSender(webhook.Config{Transport: w.net}), Schedule: w.schema,
-		IDs: w.ids, Now: w.now, Random: func() float64 { return 0.5 }, Limits: w.limits,
-		Full: w.full.Load, Log: w.log, Lead: w.lead,
+		IDs: w.ids, Now: w.now, Random: func() float64 { return 0.5 }, Limits: w.limits, Log: w.log, Shared: w.shared,
 	}
 }
 
-// markPath is the path of the file beside the lane file; each node has its own.
-func (w *world) markPath() string { return filepath.Join(filepath.Dir(w.path), "lanes.mark") }
-
-// open opens the lanes; run lets them send.
-func (w *world) open() error {
-	l, err := Open(context.Background(), w.config())
-	if err != nil {
-		return err
+// mark is the high-water mark of a lane as the log has it.
+func (w *world) mark(endpoint string, payment domain.ID) uint64 {
+	rows := w.views.Deliveries()
+	if err := rows.Fresh(context.Background()); err != nil { // the views of another node than the one that sends may be behind
+		panic(err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lanes = l
-	return nil
-}
-
-// mark is the high-water mark of a lane as of the last synced change. While lanes with a
-// lost file wait for the requests of the node before, those are all there are: what they
-// follow from is in the file of that node.
-func (w *world) mark(endpoint string, payment domain.ID) (mark uint64) {
-	w.mu.Lock()
-	lanes, waiting := w.lanes, time.Since(w.lostAt) < foreignTime
-	w.mu.Unlock()
-	if waiting {
-		return math.MaxUint64
-	}
-	err := lanes.file.View(func(x store.Tables) error {
-		at, err := x.Lane(lanes.known(endpoint).number, payment)
-		mark = at.Started
-		return err
-	})
+	l, _, err := rows.Lane(endpoint, payment)
 	if err != nil {
 		panic(err)
 	}
-	return mark
+	return l.Started
 }
 
 func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	l := w.lanes
-	go func() { ended <- l.Run(ctx) }()
-	w.stop = func() error {
+	w.current.Store(l)
+	go func() {
+		for {
+			err := l.Run(ctx, w.metrics)
+			if lost := w.shared && errors.Is(err, ErrLost); !lost {
+				ended <- err
+				return
+			}
+			// As the program does: the one that is to send begins again.
+			if w.current.Load() != l || !health.Pause(ctx, time.Second) {
+				ended <- nil
+				return
+			}
+		}
+	}()
+	w.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-ended
-	}
+	})
 }
 
 func (w *world) start(tb testing.TB) {
 	tb.Helper()
-	if err := w.open(); err != nil {
-		tb.Fatal(err)
-	}
+	w.lanes = New(w.config())
 	w.run()
 }
 
-// end stops the engine in good order.
-func (w *world) end() error {
-	if err := w.stop(); err != nil {
-		return err
+// sender is what sends, once it does.
+func (w *world) sender() *sender {
+	for range 1000 {
+		if s := w.lanes.sender.Load(); s != nil {
+			return s
+		}
+		time.Sleep(time.Millisecond)
 	}
-	return w.lanes.Close()
+	panic("nobody sends")
 }
 
-// crash ends the engine as if its process had ended now: what was not synced
-// is lost, and waiting callers get no answer. power lets a copy of the file as it is
-// on the disk take its place.
+// end stops the sender in good order.
+func (w *world) end() error { return w.stop() }
+
+// close ends the views.
+func (w *world) close() error { return errors.Join(w.unfollow(), w.store.Close()) }
+
+// crash ends the sender as if its process had ended now: nothing of what is under way is
+// recorded.
 func (w *world) crash() error {
-	// The engine lives on a little after the file is copied: nobody hears what
-	// a process that has ended would not have said.
 	w.net.setDown(true)
 	defer w.net.setDown(false)
-	w.files++
-	next := filepath.Join(w.dir, fmt.Sprintf("lanes%d.db", w.files))
-	if err := w.copyTo(next); err != nil {
-		return err
-	}
-	mark, err := os.ReadFile(w.markPath())
-	if err != nil {
-		return err
-	}
+	w.dead.Store(true)
+	defer w.dead.Store(false)
 	w.net.cut()
-	if err := w.end(); err != nil {
+	if err := w.end(); !errors.Is(err, eventstore.ErrClosed) {
 		return err
 	}
-	w.path = next
-	return os.WriteFile(w.markPath(), mark, 0o600)
+	return nil
 }
 
-// copyTo copies the lane file as of its last synced change.
-func (w *world) copyTo(path string) error {
-	return w.lanes.file.View(func(x store.Tables) error {
-		f, err := os.Create(path)
-		if err != nil {
-			return err
-		}
-		_, err = x.Bolt().WriteTo(f)
-		return errors.Join(err, f.Close())
-	})
-}
-
-// Project folds the project's stream, again when the log has grown.
-func (w *world) Project(ctx context.Context, id string) (projects.Project, bool, error) {
-	end, err := w.ledger.Store.Last(ctx)
+func (w *world) state() projects.Project {
+	p, _, err := w.views.Project(context.Background(), testProject)
 	if err != nil {
-		return projects.Project{}, false, err
+		panic(err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.folded < end {
-		p, _, err := eventstore.Fold(ctx, w.ledger, eventstore.ProjectStream(testProject), projects.Project{ID: testProject})
-		if err != nil {
-			return p, false, err
-		}
-		w.known, w.folded = p, end
-	}
-	return w.known, id == testProject, nil
+	return p
 }
 
 func (w *world) project(cmd projects.ProjectCommand) {
@@ -260,19 +270,13 @@ func (w *world) endpoint(name string, kinds ...domain.Kind) string {
 	return id
 }
 
-func (w *world) state() projects.Project {
-	p, _, err := w.Project(context.Background(), testProject)
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
 // payment creates one; do changes it and reports whether anything happened.
-func (w *world) payment() domain.ID {
+func (w *world) payment() domain.ID { return w.paymentOf(testProject) }
+
+func (w *world) paymentOf(project string) domain.ID {
 	id, event := w.ids.Pair()
-	_, err := eventstore.Execute(context.Background(), w.ledger, eventstore.PaymentStream(testProject, id),
-		domain.Payment{Project: testProject, ID: id}, domain.PaymentCommand(domain.CreatePayment{
+	_, err := eventstore.Execute(context.Background(), w.ledger, eventstore.PaymentStream(project, id),
+		domain.Payment{Project: project, ID: id}, domain.PaymentCommand(domain.CreatePayment{
 			At: domain.IDTime(event), Amount: 150000, Currency: domain.DefaultCurrency, Settings: domain.DefaultSettings(),
 			Link: domain.Link{Base: "https://pay.example", KeyVersion: 1, Render: 1},
 		}), eventstore.Order{EventID: event, New: true})
@@ -334,29 +338,26 @@ func (w *world) advance(id domain.ID, choice int) {
 	}
 }
 
-// fanOut hands the events of the log over, as the fan-out does.
+// fanOut waits until the events of the log are queued, and tells the network of them.
 func (w *world) fanOut() error {
 	ctx := context.Background()
-	after, base, err := w.lanes.Start()
-	if err != nil {
+	if err := w.views.Deliveries().Fresh(ctx); err != nil {
 		return err
 	}
 	added := make(map[string]eventstore.Position)
+	err := w.views.EachEndpoint(ctx, testProject, 0, func(one projects.Endpoint, at eventstore.Position) { added[one.ID] = at })
+	if err != nil {
+		return err
+	}
 	endpoints := w.state().Endpoints
-	newest := make(map[string]domain.ID) // at or below base, by endpoint and payment
-	var found []Event
-	upTo := after
-	for r, err := range w.ledger.Store.Scan(ctx, 0, eventstore.Filter{}) {
+	for r, err := range w.ledger.Store.Scan(ctx, w.told, eventstore.Filter{}) {
 		if err != nil {
 			return err
 		}
+		w.told = r.Position
 		e, err := w.ledger.Codec.Decode(r)
 		if err != nil {
 			return err
-		}
-		upTo = max(upTo, r.Position)
-		if a, ok := e.(projects.WebhookEndpointAdded); ok {
-			added[a.EndpointID] = r.Position
 		}
 		payment, ok := domain.ParseID(r.Stream.ID)
 		kind, told := domain.KindOf(e)
@@ -364,30 +365,11 @@ func (w *world) fanOut() error {
 			continue
 		}
 		for _, to := range endpoints {
-			if at := added[to.ID]; at == 0 || at > r.Position || !to.Wants(kind) {
-				continue
-			}
-			if r.Position <= base {
-				newest[to.ID+payment.String()] = r.Commit
-			}
-			if r.Position > after {
-				found = append(found, Event{
-					Project: testProject, Endpoint: to.ID, Payment: payment, ID: r.Commit, Kind: kind, Sequence: r.Sequence, Position: r.Position,
-				})
+			if kind, wanted := to.KindFor(kind, r.Sequence); wanted && added[to.ID] < r.Position {
+				w.net.noteEnqueued(to.ID, payment, r, kind)
 			}
 		}
 	}
-	kept := found[:0]
-	for _, e := range found {
-		e.Unconfirmed = e.Position <= base && newest[e.Endpoint+e.Payment.String()] != e.ID
-		if !e.Unconfirmed || e.Kind.Final() {
-			kept = append(kept, e)
-		}
-	}
-	if err := w.lanes.Enqueue(ctx, upTo, kept); err != nil {
-		return err
-	}
-	w.net.noteEnqueued(slices.DeleteFunc(kept, func(e Event) bool { return e.Unconfirmed }))
 	return nil
 }
 

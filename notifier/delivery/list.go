@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/eventstore"
-	"payledger/notifier/delivery/store"
 )
 
 // The bounds of a page: how many deliveries it has at most, how many by default,
@@ -28,33 +28,23 @@ func (l *Lanes) Deliveries(ctx context.Context, f domain.DeliveryFilter) (domain
 	}
 	f.Limit = min(f.Limit, maxPage)
 	before, err := parseCursor(f.After)
+	if err == nil {
+		err = l.config.Rows.Fresh(ctx)
+	}
 	if err != nil {
 		return domain.DeliveryPage{}, err
 	}
-	var of []*target
 	switch {
-	case f.Endpoint == "":
-		of = slices.DeleteFunc(l.all(), func(t *target) bool { return f.Project != "" && t.project != f.Project })
-	case l.known(f.Endpoint) != nil:
-		of = []*target{l.known(f.Endpoint)}
-	}
-	var events map[string][]domain.ID
-	if f.Event.IsZero() && !f.Payment.IsZero() {
-		if events, err = l.eventsOf(ctx, of, f.Payment); err != nil {
+	case !f.Event.IsZero():
+		return l.byEvents(ctx, []domain.ID{f.Event}, f, before)
+	case !f.Payment.IsZero():
+		events, err := l.eventsOf(ctx, f)
+		if err != nil {
 			return domain.DeliveryPage{}, err
 		}
+		return l.byEvents(ctx, events, f, before)
 	}
-	var page domain.DeliveryPage
-	err = l.file.View(func(x store.Tables) (err error) {
-		switch {
-		case !f.Event.IsZero() || !f.Payment.IsZero():
-			page, err = l.byEvents(x, of, events, f, before)
-		case len(of) == 1:
-			page, err = l.byEndpoint(x, of[0], f, before)
-		}
-		return err
-	})
-	return page, err
+	return l.byEndpoint(ctx, f, before)
 }
 
 // cursor is the last delivery of a page.
@@ -88,24 +78,19 @@ func (c cursor) follows(o cursor) bool {
 	return c.endpoint < o.endpoint
 }
 
-// byEvents lists the deliveries of the filter's event, or of a payment whose
-// events are given by project.
-func (l *Lanes) byEvents(x store.Tables, of []*target, events map[string][]domain.ID, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
+// byEvents lists the deliveries of some events.
+func (l *Lanes) byEvents(ctx context.Context, events []domain.ID, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
 	var page domain.DeliveryPage
-	for _, t := range of {
-		among := events[t.project]
-		if !f.Event.IsZero() {
-			among = []domain.ID{f.Event}
+	for _, event := range events {
+		endpoints, all, err := l.config.Rows.Of(ctx, event)
+		if err != nil {
+			return page, err
 		}
-		for _, event := range among {
-			d, ok, err := x.Record(t.number, event)
-			if err != nil {
-				return page, err
-			}
-			if !ok || !matches(d, f) || !before.follows(cursor{event, t.id}) {
+		for i, d := range all {
+			if !l.matches(endpoints[i], d, f) || !before.follows(cursor{event, endpoints[i]}) {
 				continue
 			}
-			object, err := l.object(x, t, d)
+			object, err := l.object(endpoints[i], d)
 			if err != nil {
 				return page, err
 			}
@@ -126,61 +111,63 @@ func (l *Lanes) byEvents(x store.Tables, of []*target, events map[string][]domai
 	return page, nil
 }
 
-// eventsOf lists the events of a payment as the log has them, by the projects
-// of the endpoints.
-func (l *Lanes) eventsOf(ctx context.Context, of []*target, payment domain.ID) (map[string][]domain.ID, error) {
-	events := make(map[string][]domain.ID)
-	for _, t := range of {
-		if _, read := events[t.project]; read {
+// eventsOf lists the events of the filter's payment as the log has them.
+func (l *Lanes) eventsOf(ctx context.Context, f domain.DeliveryFilter) (events []domain.ID, err error) {
+	seen := make(map[string]struct{})
+	for id, e := range l.config.Rows.Endpoints() {
+		if _, read := seen[e.Project]; read || f.Project != "" && f.Project != e.Project || f.Endpoint != "" && f.Endpoint != id {
 			continue
 		}
-		events[t.project] = nil
-		for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(t.project, payment)) {
+		seen[e.Project] = struct{}{}
+		for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(e.Project, f.Payment)) {
 			if err != nil {
 				return nil, err
 			}
-			events[t.project] = append(events[t.project], r.Commit)
+			events = append(events, r.Commit)
 		}
 	}
 	return events, nil
 }
 
-func matches(d store.Record, f domain.DeliveryFilter) bool {
-	return (f.Event.IsZero() || d.Event == f.Event) && (f.State == "" || d.State == f.State) &&
+// matches reports whether a list shows the delivery. One that was settled long ago may
+// not have been forgotten yet.
+func (l *Lanes) matches(endpoint string, d deliveries.Delivery, f domain.DeliveryFilter) bool {
+	if d.State != domain.DeliveryPending && d.Touched < l.wallNow().Add(-domain.KeepDeliveries) {
+		return false
+	}
+	return (f.Endpoint == "" || endpoint == f.Endpoint) && (f.Project == "" || l.config.Rows.Endpoint(endpoint).Project == f.Project) &&
+		(f.Event.IsZero() || d.Event == f.Event) && (f.State == "" || d.State == f.State) &&
 		(f.Payment.IsZero() || d.Payment == f.Payment && d.Kind != domain.KindEndpointTest)
 }
 
 // byEndpoint lists the deliveries to one endpoint.
-func (l *Lanes) byEndpoint(x store.Tables, t *target, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
+func (l *Lanes) byEndpoint(ctx context.Context, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
 	var page domain.DeliveryPage
-	looked := 0
-	for d, err := range x.NewestFirst(t.number, f.State, before.event) {
-		if err != nil || len(page.Deliveries) == f.Limit || looked == maxLooked {
-			return page, err
-		}
-		looked++
-		page.After = cursor{d.Event, t.id}.String()
-		if !matches(d, f) {
+	found, last, err := l.config.Rows.Page(ctx, f.Endpoint, f.State, before.event, f.Limit, maxLooked)
+	if err != nil {
+		return page, err
+	}
+	for _, d := range found {
+		if !l.matches(f.Endpoint, d, f) {
 			continue
 		}
-		object, err := l.object(x, t, d)
+		object, err := l.object(f.Endpoint, d)
 		if err != nil {
 			return page, err
 		}
 		page.Deliveries = append(page.Deliveries, object)
 	}
-	page.After = ""
+	if !last.IsZero() {
+		page.After = cursor{last, f.Endpoint}.String()
+	}
 	return page, nil
 }
 
 // object is a delivery as merchants see it.
-func (l *Lanes) object(x store.Tables, t *target, d store.Record) (domain.DeliveryObject, error) {
+func (l *Lanes) object(endpoint string, d deliveries.Delivery) (domain.DeliveryObject, error) {
 	o := domain.DeliveryObject{
-		EventID: d.Event, EndpointID: t.id, Type: d.Kind, Position: uint64(d.Position), State: d.State,
-		CreatedAt: d.Created, Attempts: d.Attempts,
-	}
-	if o.Attempts == nil {
-		o.Attempts = []domain.AttemptObject{}
+		EventID: d.Event, EndpointID: endpoint, Type: d.Kind, Position: d.Position, State: d.State,
+		CreatedAt: d.Created, Attempts: l.answered(endpoint, d),
 	}
 	if d.Kind != domain.KindEndpointTest {
 		o.PaymentID, o.Sequence = &d.Payment, d.Sequence
@@ -188,54 +175,50 @@ func (l *Lanes) object(x store.Tables, t *target, d store.Record) (domain.Delive
 	if d.State != domain.DeliveryPending {
 		return o, nil
 	}
-	at, err := x.Lane(t.number, d.Payment)
+	at, _, err := l.config.Rows.Lane(endpoint, d.Payment)
 	if err != nil {
 		return o, err
 	}
-	if len(at.Line) > 0 && at.Line[0].Event == d.Event {
-		next := l.clock.shown(max(at.Due, t.open(l.clock.now())))
+	if len(at.Queue) > 0 && at.Queue[0].Event == d.Event {
+		next := l.shown(max(at.Due, l.config.Rows.Endpoint(endpoint).OpenUntil))
 		o.NextAttemptAt = &next
 	}
 	return o, nil
 }
 
-// Open counts the notifications in line and those undelivered, of all endpoints.
-func (l *Lanes) Open() (pending, undelivered int) {
-	for _, t := range l.all() {
-		n := t.counted()
-		pending, undelivered = pending+n.Pending, undelivered+n.Undelivered
+// answered are the attempts of a delivery with the answers that are known here.
+func (l *Lanes) answered(endpoint string, d deliveries.Delivery) []domain.AttemptObject {
+	all := append([]domain.AttemptObject{}, d.Attempts...)
+	for i := range all {
+		all[i].Answer = l.answers.get(answerKey{endpoint, d.Event, d.Total - len(all) + i + 1})
 	}
-	return pending, undelivered
+	return all
 }
 
 // Health says how deliveries to an endpoint go.
 func (l *Lanes) Health(ctx context.Context, endpoint string) (domain.EndpointHealth, error) {
-	if err := ctx.Err(); err != nil {
+	if err := l.config.Rows.Fresh(ctx); err != nil {
 		return domain.EndpointHealth{}, err
 	}
-	t := l.known(endpoint)
-	if t == nil {
-		return domain.EndpointHealth{}, nil
-	}
-	n := t.counted()
-	h := domain.EndpointHealth{Pending: n.Pending, Undelivered: n.Undelivered}
+	e := l.config.Rows.Endpoint(endpoint)
+	h := domain.EndpointHealth{Pending: e.Pending, Undelivered: e.Undelivered}
 	shown := func(at domain.Instant) *domain.Instant {
 		if at == 0 {
 			return nil
 		}
-		at = l.clock.shown(at)
+		at = l.shown(at)
 		return &at
 	}
-	h.FailingSince, h.OpenUntil = shown(n.FailingSince), shown(t.open(l.clock.now()))
-	if n.LastFailure.IsZero() {
+	h.FailingSince = shown(e.FailingSince)
+	if at := shown(e.OpenUntil); at != nil && *at > l.wallNow() {
+		h.OpenUntil = at
+	}
+	if e.LastFailure.IsZero() {
 		return h, nil
 	}
-	err := l.file.View(func(x store.Tables) error {
-		d, ok, err := x.Record(t.number, n.LastFailure) // it may be pruned
-		if ok && len(d.Attempts) > 0 {
-			h.LastFailure = &d.Attempts[len(d.Attempts)-1]
-		}
-		return err
-	})
+	d, _, err := l.config.Rows.Delivery(endpoint, e.LastFailure) // it may be forgotten
+	if all := l.answered(endpoint, d); len(all) > 0 {
+		h.LastFailure = &all[len(all)-1]
+	}
 	return h, err
 }

@@ -10,9 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	bbolt "go.etcd.io/bbolt"
+
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/projects"
-	"payledger/notifier/delivery/store"
 )
 
 // TestListsPageByPage: every filter gives, page by page of any size, the same
@@ -175,12 +177,13 @@ func TestPrune(t *testing.T) {
 			t.Errorf("health %+v, want the refund", h)
 		}
 		lanes := func() (n int) {
-			_ = w.lanes.file.View(func(x store.Tables) error {
-				return x.EachLane(func(store.LaneKey, store.Lane) error {
-					n++
-					return nil
-				})
+			err := w.views.Snapshot(t.Context(), func(tx *bbolt.Tx) error {
+				n = tx.Bucket([]byte("webhook_lanes")).Inspect().KeyN
+				return nil
 			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			return n
 		}
 		if n := lanes(); n != 802 {
@@ -215,20 +218,16 @@ func TestResendWithoutLane(t *testing.T) {
 	engine(t, nil, func(t *testing.T, w *world) {
 		a := w.endpoint("a")
 		id, assigned := w.delivered(t)
-		forget := func(x *tx) error {
-			key := w.lanes.known(a).number.Lane(id)
-			return x.Bolt().Bucket([]byte("lanes")).Delete(key[:])
-		}
-		if err := w.lanes.writer.do(forget); err != nil {
-			t.Fatal(err)
-		}
+		config := w.config()
+		config.Rows = forgetful{w.views.Deliveries(), id}
+		lanes := New(config)
 		created := w.deliveries(t, domain.DeliveryFilter{Endpoint: a})[1].EventID
-		_, err := w.lanes.Resend(t.Context(), testProject, a, created)
+		_, err := lanes.Resend(t.Context(), testProject, a, created)
 		if got := refusal(err); got != (domain.Refusal{Code: domain.DeliverySupersededCode, EventID: assigned}) {
 			t.Errorf("the older one: %v", err)
 		}
 		w.net.set(a, late) // still under way when the answer is looked at
-		if d, err := w.lanes.Resend(t.Context(), testProject, a, assigned); err != nil || d.State != domain.DeliveryPending {
+		if d, err := lanes.Resend(t.Context(), testProject, a, assigned); err != nil || d.State != domain.DeliveryPending {
 			t.Errorf("the newest: %+v, %v", d, err)
 		}
 		time.Sleep(time.Second)
@@ -236,6 +235,19 @@ func TestResendWithoutLane(t *testing.T) {
 			t.Errorf("%d requests", n)
 		}
 	})
+}
+
+// forgetful are rows without the lane of a payment.
+type forgetful struct {
+	Rows
+	of domain.ID
+}
+
+func (f forgetful) Lane(endpoint string, payment domain.ID) (l deliveries.Lane, known bool, err error) {
+	if payment == f.of {
+		return l, false, nil
+	}
+	return f.Rows.Lane(endpoint, payment)
 }
 
 // TestManyWaiting: the window into those due loses nobody.
@@ -249,7 +261,7 @@ func TestManyWaiting(t *testing.T) {
 	engine(t, set, func(t *testing.T, w *world) {
 		a := w.paidTo(t, "a", silent, many)
 		time.Sleep(3 * time.Hour) // the breaker is open, and some wait for their second try
-		to := w.lanes.known(a)
+		to := w.sender().known(a)
 		to.mu.Lock()
 		n := len(to.window.keys)
 		to.mu.Unlock()
@@ -279,25 +291,22 @@ func TestMetrics(t *testing.T) {
 		if err := w.end(); err != nil {
 			t.Fatal(err)
 		}
-		c := w.config()
-		c.Metrics = registry
-		for range 2 { // again after Close
-			l, err := Open(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
+		w.metrics = registry
+		for range 2 { // again after the end
+			w.start(t)
+			time.Sleep(time.Second)
+			if len(w.net.seen()) > 0 {
+				break
 			}
-			w.lanes = l
-			if len(w.net.seen()) == 0 {
-				w.run()
-				a := w.endpoint("a", domain.KindPaymentPaid)
-				w.paid()
-				w.spread(t)
-				time.Sleep(time.Second)
-				w.net.set(a, gone)
-				w.paid()
-				w.spread(t)
-				time.Sleep(time.Hour)
-				want := `
+			a := w.endpoint("a", domain.KindPaymentPaid)
+			w.paid()
+			w.spread(t)
+			time.Sleep(time.Second)
+			w.net.set(a, gone)
+			w.paid()
+			w.spread(t)
+			time.Sleep(time.Hour)
+			want := `
 # HELP payledger_webhook_deliveries_undelivered Notifications given up, parked, held or unconfirmed: the dead letters.
 # TYPE payledger_webhook_deliveries_undelivered gauge
 payledger_webhook_deliveries_undelivered 1
@@ -306,23 +315,20 @@ payledger_webhook_deliveries_undelivered 1
 payledger_webhook_endpoints_disabled_total{reason="failing"} 0
 payledger_webhook_endpoints_disabled_total{reason="gone"} 1
 `
-				err := testutil.GatherAndCompare(registry, strings.NewReader(want), "payledger_webhook_deliveries_undelivered", "payledger_webhook_endpoints_disabled_total")
-				if err != nil {
-					t.Error(err)
-				}
-				if n := testutil.ToFloat64(l.metrics.attempts.WithLabelValues(classDelivered)); n != 1 {
-					t.Errorf("%v attempts delivered", n)
-				}
-				problems, err := testutil.GatherAndLint(registry)
-				if err != nil || len(problems) > 0 {
-					t.Errorf("lint: %v, %v", problems, err)
-				}
-				if err := w.end(); err != nil {
-					t.Fatal(err)
-				}
-				continue
+			err := testutil.GatherAndCompare(registry, strings.NewReader(want), "payledger_webhook_deliveries_undelivered", "payledger_webhook_endpoints_disabled_total")
+			if err != nil {
+				t.Error(err)
 			}
-			w.run()
+			if n := testutil.ToFloat64(w.sender().metrics.attempts.WithLabelValues(classDelivered)); n != 1 {
+				t.Errorf("%v attempts delivered", n)
+			}
+			problems, err := testutil.GatherAndLint(registry)
+			if err != nil || len(problems) > 0 {
+				t.Errorf("lint: %v, %v", problems, err)
+			}
+			if err := w.end(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

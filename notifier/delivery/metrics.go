@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
 	"payledger/domain/projects"
-	"payledger/notifier/delivery/store"
 	"payledger/notifier/health"
 	"payledger/notifier/webhook"
 )
@@ -21,14 +21,12 @@ type metrics struct {
 	lag      prometheus.Histogram
 	inFlight prometheus.Gauge
 	disabled *prometheus.CounterVec
-
-	unconfirmed prometheus.Counter
 }
 
 // classDelivered is the label of attempts that had no class of failure.
 const classDelivered = "delivered"
 
-func newMetrics(l *Lanes) metrics {
+func newMetrics(s *sender, in prometheus.Registerer) metrics {
 	r := prometheus.NewRegistry()
 	m := metrics{
 		registry: r,
@@ -46,67 +44,74 @@ func newMetrics(l *Lanes) metrics {
 		}),
 		disabled: health.CounterVec(r, "payledger_webhook_endpoints_disabled_total", "Endpoints that were disabled because they failed or wished it, by reason.",
 			"reason", string(projects.DisabledGone), string(projects.DisabledFailing)),
-		unconfirmed: health.Counter(r, "payledger_webhook_unconfirmed_total",
-			"Outcomes listed as unconfirmed, because the lane file that told whether they were delivered was lost."),
 	}
 	for _, c := range append(webhook.Classes(), classDelivered, classInternal) {
 		m.attempts.WithLabelValues(string(c))
 	}
 	r.MustRegister(m.duration, m.lag, m.inFlight)
-	gauge := func(name, help string, of func(*target) int) {
+	gauge := func(name, help string, of func(*deliveries.Endpoint) int) {
 		health.GaugeFunc(r, name, help, func() float64 {
 			n := 0
-			for _, t := range l.all() {
-				n += of(t)
+			for _, e := range s.config.Rows.Endpoints() {
+				n += of(e)
 			}
 			return float64(n)
 		})
 	}
 	health.GaugeFunc(r, "payledger_webhook_up", "1 while webhooks are sent, 0 while the disk is too full to note what was sent.",
-		func() float64 { return float64(1 - one(l.writer.full.Load())) })
+		func() float64 { return float64(1 - one(s.writer.full.Load())) })
 	health.GaugeFunc(r, "payledger_webhook_in_flight_max", "How many attempts may be under way at the same time.",
-		func() float64 { return float64(l.slots.max) })
+		func() float64 { return float64(s.slots.max) })
 	health.GaugeFunc(r, "payledger_webhook_endpoints_waiting", "Endpoints that wait because too many attempts are under way.",
-		func() float64 { return float64(l.slots.waiting()) })
-	gauge("payledger_webhook_breakers_open", "Endpoints whose circuit breaker is open.",
-		func(t *target) int { return one(t.open(l.clock.now()) != 0) })
+		func() float64 { return float64(s.slots.waiting()) })
+	health.GaugeFunc(r, "payledger_webhook_breakers_open", "Endpoints whose circuit breaker is open.", func() float64 {
+		n := 0
+		for _, t := range s.all() {
+			n += one(t.open(s.clock.now()) != 0)
+		}
+		return float64(n)
+	})
 	gauge("payledger_webhook_lanes_waiting", "Payments with notifications in line, counted per endpoint.",
-		func(t *target) int { return t.counted().Lanes })
-	gauge("payledger_webhook_deliveries_pending", "Notifications not settled.",
-		func(t *target) int { return t.counted().Pending })
+		func(e *deliveries.Endpoint) int { return e.Lanes })
+	gauge("payledger_webhook_deliveries_pending", "Notifications not settled.", func(e *deliveries.Endpoint) int { return e.Pending })
 	health.GaugeFunc(r, "payledger_webhook_oldest_pending_age_seconds", "Age of the oldest event with a notification not settled; 0 when there is none.",
-		l.oldestPendingAge)
+		s.oldestPendingAge)
 	gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked, held or unconfirmed: the dead letters.",
-		func(t *target) int { return t.counted().Undelivered })
-	health.Register(l.config.Metrics, r)
+		func(e *deliveries.Endpoint) int { return e.Undelivered })
+	health.Register(in, r)
 	return m
 }
 
-// oldestPendingAge takes one look into the file for each endpoint with something
-// in line. It is NaN when the file cannot be read.
-func (l *Lanes) oldestPendingAge() float64 {
+// oldestPendingAge takes one look into the rows for each endpoint with something
+// pending. It is NaN when they cannot be read.
+func (s *sender) oldestPendingAge() float64 {
 	var oldest domain.ID
-	err := l.file.View(func(x store.Tables) error {
-		for _, t := range l.all() {
-			if t.counted().Pending == 0 {
-				continue
-			}
-			if event, ok := x.OldestPending(t.number); ok && (oldest.IsZero() || event.Compare(oldest) < 0) {
-				oldest = event
-			}
+	for id, e := range s.config.Rows.Endpoints() {
+		if e.Pending == 0 {
+			continue
 		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return math.NaN()
-	case oldest.IsZero():
+		event, ok, err := s.config.Rows.OldestPending(s.sending, id)
+		if err != nil {
+			return math.NaN()
+		}
+		if ok && (oldest.IsZero() || event.Compare(oldest) < 0) {
+			oldest = event
+		}
+	}
+	if oldest.IsZero() {
 		return 0
 	}
-	return max(0, float64(l.clock.now()-domain.IDTime(oldest))/1000)
+	return max(0, float64(s.clock.now()-domain.IDTime(oldest))/1000)
 }
 
-func (m metrics) attempted(o outcome, d store.Record, now domain.Instant) {
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (m metrics) attempted(o webhook.Outcome, d deliveries.Delivery, now domain.Instant) {
 	class := string(o.Class)
 	if o.Delivered {
 		class = classDelivered

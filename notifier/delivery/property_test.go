@@ -7,17 +7,21 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/domain/deliveries"
+	"payledger/domain/installation"
 	"payledger/domain/projects"
 	"payledger/eventstore"
-	"payledger/notifier/delivery/store"
 )
 
 // step is one thing that happens in a script.
@@ -47,8 +51,9 @@ func whats() []string {
 		{"restart", 2},
 		{"crash", 5},
 		{"set clock", 2},
-		{"lose file", 1},
-		{"older file", 1},
+		{"lose views", 1},
+		{"older views", 1},
+		{"restored", 1},
 	} {
 		for range w.n {
 			all = append(all, w.what)
@@ -78,14 +83,19 @@ func script(seed uint64, n int) []step {
 
 // play plays a script and answers what went wrong.
 func play(t *testing.T, script []step, spoil func(*player) error) []string {
+	return playWith(t, false, script, spoil)
+}
+
+func playWith(t *testing.T, shared bool, script []step, spoil func(*player) error) []string {
 	var faults []string
 	synctest.Test(t, func(t *testing.T) {
 		p := &player{world: newWorld(t)}
+		p.shared = shared
 		for _, name := range []string{"a", "b", "c"} {
 			p.endpoint(name)
 		}
 		p.endpoint("d", domain.FinalKinds()...)
-		p.start(t)
+		p.start()
 		began := time.Now()
 		for i, s := range script {
 			time.Sleep(s.Pause)
@@ -109,7 +119,11 @@ func play(t *testing.T, script []step, spoil func(*player) error) []string {
 		if err := p.finish(); err != nil {
 			p.net.note("at the end: %v", err)
 		}
-		if err := p.end(); err != nil {
+		err := p.end()
+		for _, end := range p.former {
+			err = errors.Join(err, end())
+		}
+		if err := errors.Join(err, p.close()); err != nil {
 			p.net.note("at the end: %v", err)
 		}
 		faults = p.net.found()
@@ -120,9 +134,9 @@ func play(t *testing.T, script []step, spoil func(*player) error) []string {
 type player struct {
 	*world
 	payments []domain.ID
-	older    string              // a copy of the file from before the last orderly stop
-	base     eventstore.Position // of the lane file
-	unsynced string              // a copy of the file that is open now; see keepOldCopy
+	older    string         // a copy of the views' file from before the last orderly stop
+	base     uint64         // what was sent up to there is unknown
+	former   []func() error // end the nodes that sent before
 }
 
 func (p *player) pick(from []domain.ID, n int) (domain.ID, bool) {
@@ -183,30 +197,35 @@ func (p *player) step(s step) error {
 		if err := p.crash(); err != nil {
 			return err
 		}
-		if p.unsynced != "" {
-			p.path = p.unsynced
-		}
-		p.older = ""
-		return p.again()
-	case "lose file":
-		if err := p.end(); err != nil {
-			return err
-		}
-		if err := os.Remove(p.path); err != nil {
-			return err
-		}
-		return p.fresh()
-	case "older file":
+		p.start()
+	case "hand over":
+		return p.handOver()
+	case "lose views":
+		return p.anew(func() error {
+			p.files++ // there is no such file
+			return nil
+		})
+	case "older views":
 		if p.older == "" {
 			return p.restart()
 		}
+		older := p.older
+		p.older = ""
+		return p.anew(func() error { return os.Rename(older, p.path()) })
+	case "restored":
 		if err := p.end(); err != nil {
 			return err
 		}
-		if err := os.Rename(p.older, p.path); err != nil {
+		p.net.cut()
+		r, err := eventstore.Execute(ctx, p.ledger, eventstore.InstallationStream(), installation.Installation{},
+			installation.Command(installation.RestoreLog{RestoredAt: domain.InstantOf(p.now()), File: "copy.db"}), eventstore.Order{EventID: p.ids.Next()})
+		if err != nil {
 			return err
 		}
-		return p.fresh()
+		if r.Event != nil {
+			p.base = uint64(r.Stored.Position)
+		}
+		p.start()
 	}
 	return nil
 }
@@ -242,47 +261,82 @@ func (p *player) resend(ctx context.Context, e projects.Endpoint, s step) error 
 	return notRefused(err)
 }
 
+func (p *player) start() {
+	p.lanes = New(p.config())
+	p.run()
+}
+
+// restart ends the sender and begins another one, and keeps a copy of the views.
 func (p *player) restart() error {
-	p.files++
-	p.older = fmt.Sprintf("%s/older%d.db", p.dir, p.files)
-	if err := p.copyTo(p.older); err != nil {
-		return err
-	}
+	return p.anew(func() error {
+		p.older = filepath.Join(p.dir, "older.db")
+		content, err := os.ReadFile(p.path())
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(p.older, content, 0o600)
+	})
+}
+
+// anew goes on with other views, which have to be the same.
+func (p *player) anew(between func() error) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	p.net.cut()
-	return p.again()
-}
-
-func (p *player) again() error {
-	p.unsynced = ""
-	if err := p.open(); err != nil {
+	before, err := p.whole()
+	if err == nil {
+		err = p.unfollow()
+	}
+	if err == nil {
+		err = between()
+	}
+	if err == nil {
+		err = p.follow()
+	}
+	if err != nil {
 		return err
 	}
+	p.lanes = New(p.config())
+	after, err := p.whole()
+	if err != nil {
+		return err
+	}
+	if diff := cmp.Diff(before, after, cmpopts.EquateEmpty()); diff != "" {
+		return fmt.Errorf("other views of the same log:\n%s", diff)
+	}
+	p.net.cut()
 	p.run()
 	return nil
 }
 
-// fresh goes on with a file that has to be a new one.
-func (p *player) fresh() error {
-	p.net.cut()
-	p.older = ""
-	if err := p.again(); err != nil {
-		return err
+// whole is all that the views know.
+func (p *player) whole() (all map[string]any, err error) {
+	rows := p.views.Deliveries()
+	if err := rows.Fresh(context.Background()); err != nil {
+		return nil, err
 	}
-	last, err := p.ledger.Store.Last(context.Background())
-	if err != nil {
-		return err
+	all = map[string]any{"state": rows.State(), "endpoints": rows.Endpoints()}
+	for _, e := range p.state().Endpoints {
+		found, _, err := rows.Page(context.Background(), e.ID, "", domain.ID{}, 1e6, 1e6)
+		if err != nil {
+			return nil, err
+		}
+		all["deliveries to "+e.ID] = found
+		for _, id := range p.payments {
+			l, known, err := rows.Lane(e.ID, id)
+			if err != nil {
+				return nil, err
+			}
+			if known {
+				all["lane of "+id.String()+" to "+e.ID] = l
+			}
+		}
 	}
-	if _, p.base, err = p.lanes.Start(); err != nil || p.base != last {
-		return fmt.Errorf("the file knows base %d, want a fresh one with %d", p.base, last)
-	}
-	return p.fanOut()
+	return all, nil
 }
 
 // TestForwardOnly plays scripts of 76 hours and more with hostile receivers,
-// crashes, lost files and clocks that are set: no lane's starts ever decrease
+// crashes, lost views, restored logs and clocks that are set: no lane's starts ever decrease
 // or overlap, nothing intermediate is sent once something later is known, and
 // everything ends delivered or listed.
 func TestForwardOnly(t *testing.T) {
@@ -318,8 +372,6 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	}{
 		{"one request at a time", forgetFlying, "while another one was under way"},
 		{"intermediate events give way", makeAllFinal, "was begun though"},
-		{"the mark is durable before a start", keepOldCopy, "was begun after"},
-		{"nothing older is sent again", lowerMarks, "was begun after"},
 	} {
 		t.Run(rule.name, func(t *testing.T) {
 			t.Parallel()
@@ -336,65 +388,37 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// changeLanes changes the rows of lanes; fn reports whether it changed one.
-func (p *player) changeLanes(fn func(l *store.Lane) bool) error {
-	return p.lanes.writer.do(func(x *tx) error {
-		changed := make(map[store.LaneKey]store.Lane)
-		err := x.EachLane(func(k store.LaneKey, l store.Lane) error {
-			if fn(&l) {
-				changed[k] = l
-			}
-			return nil
-		})
-		for k, l := range changed {
-			x.PutLane(k, l)
-		}
-		return err
-	})
-}
-
 // forgetFlying makes lanes with an attempt under way look as if they had none.
 func forgetFlying(p *player) error {
-	return p.lanes.writer.do(func(x *tx) error {
-		clear(p.lanes.underWay)
-		for _, t := range p.lanes.all() {
-			for _, k := range x.DueAfter(t.number, store.DueKey{}, windowSize) {
+	s := p.sender()
+	return s.writer.do(func(x *tx) error {
+		clear(x.underWay)
+		for _, t := range s.all() {
+			keys, err := p.views.Deliveries().Due(context.Background(), t.id, deliveries.DueKey{}, windowSize)
+			if err != nil {
+				return err
+			}
+			for _, k := range keys {
 				t.offer(k)
-				x.offered[t] = struct{}{}
 			}
 		}
 		return nil
 	})
+}
+
+// finals are rows in which all events that wait look like final ones.
+type finals struct{ Rows }
+
+func (f finals) Lane(endpoint string, payment domain.ID) (deliveries.Lane, bool, error) {
+	l, known, err := f.Rows.Lane(endpoint, payment)
+	for i := range l.Queue {
+		l.Queue[i].Final = true
+	}
+	return l, known, err
 }
 
 // makeAllFinal makes intermediate events that wait look like final ones.
 func makeAllFinal(p *player) error {
-	return p.changeLanes(func(l *store.Lane) bool {
-		for i := range l.Line {
-			l.Line[i].Final = true
-		}
-		return len(l.Line) > 0
-	})
-}
-
-// lowerMarks makes idle lanes forget all but their first event.
-func lowerMarks(p *player) error {
-	return p.changeLanes(func(l *store.Lane) bool {
-		forget := len(l.Line) == 0 && l.Newest > 1
-		if forget {
-			l.Started, l.Newest = 1, 1
-		}
-		return forget
-	})
-}
-
-// keepOldCopy lets the next crash lose what was committed since now, as if it had
-// not been synced.
-func keepOldCopy(p *player) error {
-	if p.unsynced != "" {
-		return nil
-	}
-	p.files++
-	p.unsynced = fmt.Sprintf("%s/unsynced%d.db", p.dir, p.files)
-	return p.copyTo(p.unsynced)
+	p.sender().config.Rows = finals{p.views.Deliveries()}
+	return nil
 }

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	bbolt "go.etcd.io/bbolt"
+
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
-	"payledger/notifier/delivery/store"
 )
 
 // finish lets all be well and waits for the longest retry; then everything
@@ -47,8 +48,8 @@ func (p *player) judge(e projects.Endpoint, all []domain.DeliveryObject) error {
 		case domain.DeliveryGivenUp, domain.DeliveryParked, domain.DeliveryHeld:
 			undelivered++
 		case domain.DeliveryUnconfirmed:
-			if undelivered++; uint64(p.base) < d.Position || !d.Type.Final() {
-				return fmt.Errorf("%s: %s, %s at position %d, is unconfirmed with a file made at %d", e.ID, d.EventID, d.Type, d.Position, p.base)
+			if undelivered++; p.base < d.Position || !d.Type.Final() {
+				return fmt.Errorf("%s: %s, %s at position %d, is unconfirmed with a log restored at %d", e.ID, d.EventID, d.Type, d.Position, p.base)
 			}
 		case domain.DeliverySuperseded:
 			if d.Type.Final() {
@@ -77,22 +78,29 @@ func (p *player) judge(e projects.Endpoint, all []domain.DeliveryObject) error {
 	return nil
 }
 
-// audit checks the file as bbolt and as the lanes see it, with all settled.
+// audit checks the rows, with all settled.
 func (p *player) audit() error {
-	return p.lanes.file.View(func(x store.Tables) error {
-		for err := range x.Bolt().Check() {
+	rows := p.views.Deliveries()
+	for _, e := range p.state().Endpoints {
+		if n := rows.Endpoint(e.ID); n.Lanes != 0 || n.Pending != 0 {
+			return fmt.Errorf("%s: %+v", e.ID, n)
+		}
+		for _, id := range p.payments {
+			l, _, err := rows.Lane(e.ID, id)
+			if err != nil || len(l.Queue) > 0 || l.Started > l.Newest {
+				return fmt.Errorf("lane %s of %s: %+v, %w", id, e.ID, l, err)
+			}
+		}
+	}
+	return p.views.Snapshot(context.Background(), func(tx *bbolt.Tx) error {
+		for err := range tx.Check() {
 			return err
 		}
-		for _, bucket := range []string{"due", "pending"} {
-			if n := x.Bolt().Bucket([]byte(bucket)).Inspect().KeyN; n != 0 {
+		for _, bucket := range []string{"webhook_due", "deliveries_pending"} {
+			if n := tx.Bucket([]byte(bucket)).Inspect().KeyN; n != 0 {
 				return fmt.Errorf("%d rows are left in %s", n, bucket)
 			}
 		}
-		return x.EachLane(func(k store.LaneKey, l store.Lane) error {
-			if len(l.Line) > 0 || l.Started > l.Newest {
-				return fmt.Errorf("lane %x: %+v", k, l)
-			}
-			return nil
-		})
+		return nil
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/notifier/health"
 )
 
@@ -66,7 +67,7 @@ type network struct {
 	down      bool // no request gets through
 	keep      bool // requests, with bodies
 
-	// The high-water mark of a lane in the file as of its last synced change.
+	// The high-water mark of a lane in the log.
 	mark func(endpoint string, payment domain.ID) uint64
 }
 
@@ -98,14 +99,12 @@ func (n *network) setDown(down bool) {
 	n.down = down
 }
 
-// heard notes that events stand in line.
-func (n *network) noteEnqueued(events []Event) {
+// noteEnqueued notes that an event is queued.
+func (n *network) noteEnqueued(endpoint string, payment domain.ID, r eventstore.Stored, kind domain.Kind) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, e := range events {
-		lane := e.Endpoint + e.Payment.String()
-		n.enqueued[lane] = append(n.enqueued[lane], request{at: time.Now(), event: e.ID, kind: e.Kind, sequence: e.Sequence})
-	}
+	lane := endpoint + payment.String()
+	n.enqueued[lane] = append(n.enqueued[lane], request{at: time.Now(), event: r.Commit, kind: kind, sequence: r.Sequence})
 }
 
 // fault notes that something is wrong. n.mu is held; note is for others.

@@ -34,14 +34,12 @@ func TestFullDisk(t *testing.T) {
 			t.Error(diff)
 		}
 		w.paid()
-		if err := w.fanOut(); !errors.Is(err, eventstore.ErrFull) {
-			t.Errorf("Enqueue on a full disk: %v", err)
-		}
+		w.spread(t)
 		_, err := w.lanes.Test(t.Context(), testProject, a)
 		if !errors.Is(err, eventstore.ErrFull) {
 			t.Errorf("Test on a full disk: %v", err)
 		}
-		if up := gathered(t, w.lanes.metrics.registry, "payledger_webhook_up"); up != 0 {
+		if up := gathered(t, w.sender().metrics.registry, "payledger_webhook_up"); up != 0 {
 			t.Errorf("payledger_webhook_up is %v", up)
 		}
 		w.full.Store(false)
@@ -54,7 +52,7 @@ func TestFullDisk(t *testing.T) {
 		if n := len(w.net.seen()); n != 3 {
 			t.Errorf("%d requests, want 3", n)
 		}
-		if up := gathered(t, w.lanes.metrics.registry, "payledger_webhook_up"); up != 1 {
+		if up := gathered(t, w.sender().metrics.registry, "payledger_webhook_up"); up != 1 {
 			t.Errorf("payledger_webhook_up is %v", up)
 		}
 	})
@@ -99,7 +97,7 @@ func TestChanged(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w *world, endpoint string) error{
 		"changed": func(w *world, endpoint string) error {
-			w.lanes.Changed(endpoint)
+			w.change(endpoint)
 			return nil
 		},
 		"tested": func(w *world, endpoint string) error {
@@ -164,7 +162,6 @@ func TestDisabledWhilePaused(t *testing.T) {
 		a := w.paidTo(t, "a", broken, 1)
 		time.Sleep(time.Hour + 30*time.Second)
 		w.project(projects.DisableEndpoint{EndpointID: a, Reason: projects.DisabledByRequest})
-		w.lanes.Changed(a)
 		time.Sleep(time.Second)
 		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryHeld: 1}, w.states(t, a)); diff != "" {
 			t.Error(diff)

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -25,22 +26,13 @@ import (
 // crowd is many projects with endpoints whose receivers answer at once, after
 // a while, or never.
 type crowd struct {
-	world    *world
-	position eventstore.Position
+	*world
 
 	mu       sync.Mutex
-	projects map[string]projects.Project
 	flying   map[string]int // by project
 	most     map[string]int // of these at the same time; "": of all projects
 	attempts map[string]int // by URL
 	answer   map[string]time.Duration
-}
-
-func (c *crowd) Project(_ context.Context, id string) (projects.Project, bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p, ok := c.projects[id]
-	return p, ok, nil
 }
 
 func (*crowd) Check(string) error { return nil }
@@ -74,43 +66,48 @@ const never = 2 * domain.AnswerTime
 
 // project adds one whose receivers answer after so long.
 func (c *crowd) project(name string, answer time.Duration, endpoints int) {
-	p := projects.Project{ID: name}
-	for i := range endpoints {
-		p.Endpoints = append(p.Endpoints, projects.Endpoint{
-			ID: fmt.Sprintf("we_%s_%d", name, i), URL: fmt.Sprintf("https://%s.example/%d", name, i), Kinds: domain.Kinds(),
-			Secret: projects.Secret{Generation: 1, KeyVersion: 1},
-		})
-	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.projects[name], c.answer[name] = p, answer
-}
-
-// notify hands over so many notifications for each endpoint of some projects.
-func (c *crowd) notify(t *testing.T, each int, projects ...string) {
-	t.Helper()
-	var events []Event
-	for _, name := range projects {
-		for _, e := range c.projects[name].Endpoints {
-			for range each {
-				id := c.world.ids.Next()
-				c.position++
-				events = append(events, Event{
-					Project: name, Endpoint: e.ID, Payment: id, ID: id, Kind: domain.KindEndpointTest, Sequence: 1, Position: c.position,
-				})
-			}
+	_, again := c.answer[name]
+	c.answer[name] = answer
+	c.mu.Unlock()
+	if again {
+		return
+	}
+	do := func(cmd projects.ProjectCommand) {
+		_, err := eventstore.Execute(context.Background(), c.ledger, eventstore.ProjectStream(name), projects.Project{ID: name}, cmd,
+			eventstore.Order{EventID: c.ids.Next()})
+		if err != nil {
+			panic(err)
 		}
 	}
-	if err := c.world.lanes.Enqueue(t.Context(), c.position, events); err != nil {
+	do(projects.RegisterProject{Name: name, Settings: domain.DefaultSettings()})
+	for i := range endpoints {
+		do(projects.AddEndpoint{
+			At: domain.InstantOf(c.now()), EndpointID: fmt.Sprintf("we_%s_%d", name, i), URL: fmt.Sprintf("https://%s.example/%d", name, i),
+			Kinds: domain.Kinds(), KeyVersion: 1,
+		})
+	}
+}
+
+// notify makes so many payments in each of some projects, which each of their endpoints is
+// notified of.
+func (c *crowd) notify(t *testing.T, each int, projects ...string) {
+	t.Helper()
+	for _, name := range projects {
+		for range each {
+			c.paymentOf(name)
+		}
+	}
+	if err := c.views.Deliveries().Fresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // pending is how many notifications to a project are not settled.
 func (c *crowd) pending(project string) (n int) {
-	for _, to := range c.world.lanes.all() {
-		if to.project == project {
-			n += to.counted().Pending
+	for _, e := range c.views.Deliveries().Endpoints() {
+		if e.Project == project {
+			n += e.Pending
 		}
 	}
 	return n
@@ -121,17 +118,15 @@ func crowded(t *testing.T, log zerolog.Logger, fn func(t *testing.T, c *crowd)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{
-			world: newWorld(t), projects: map[string]projects.Project{}, flying: map[string]int{}, most: map[string]int{},
+			world: newWorld(t), flying: map[string]int{}, most: map[string]int{},
 			attempts: map[string]int{}, answer: map[string]time.Duration{},
 		}
-		config := c.world.config()
-		config.Log = log
-		config.Endpoints, config.Sender, config.Limits.Requests, config.Metrics = c, c, 64, prometheus.NewRegistry()
-		var err error
-		if c.world.lanes, err = Open(t.Context(), config); err != nil {
-			t.Fatal(err)
-		}
-		c.world.run()
+		c.metrics = prometheus.NewRegistry()
+		config := c.config()
+		config.Log, config.Sender, config.Limits.Requests = log, c, 64
+		c.lanes = New(config)
+		c.run()
+		c.sender()
 		defer c.end(t)
 		fn(t, c)
 	})
@@ -139,10 +134,11 @@ func crowded(t *testing.T, log zerolog.Logger, fn func(t *testing.T, c *crowd)) 
 
 func (c *crowd) end(t *testing.T) {
 	t.Helper()
-	if err := c.world.end(); err != nil {
+	sender := c.sender()
+	if err := errors.Join(c.world.end(), c.close()); err != nil {
 		t.Error(err)
 	}
-	if n, err := testutil.GatherAndCount(c.world.lanes.config.Metrics.(*prometheus.Registry)); n != 0 || err != nil {
+	if n, err := testutil.GatherAndCount(c.metrics.(*prometheus.Registry)); n != 0 || err != nil {
 		t.Errorf("%d metrics are left, %v", n, err)
 	}
 	c.mu.Lock()
@@ -151,8 +147,8 @@ func (c *crowd) end(t *testing.T) {
 		t.Errorf("%d requests were under way, want 64 at most", c.most[""])
 	}
 	// What everybody holds is given back.
-	s := c.world.lanes.slots
-	for _, to := range c.world.lanes.all() {
+	s := sender.slots
+	for _, to := range sender.all() {
 		if to.share.held != to.share.granted {
 			t.Errorf("%s holds %d slots at the end", to.id, to.share.held)
 		}
@@ -201,7 +197,7 @@ func TestSilentReceiversTakeNotAllSlots(t *testing.T) {
 						t.Fatalf("%d notifications wait for longer than a second", n)
 					}
 				}
-				if s := c.world.lanes.slots; test.silent > 1 && s.waiting() == 0 {
+				if s := c.sender().slots; test.silent > 1 && s.waiting() == 0 {
 					t.Error("nobody waits: the bound was not tried")
 				}
 				c.mu.Lock()
@@ -296,11 +292,11 @@ func TestWhoWaitsIsSeen(t *testing.T) {
 		silent := c.silentProjects(4)
 		c.notify(t, 5, silent...)
 		time.Sleep(time.Second)
-		if _, err := c.world.lanes.Test(t.Context(), silent[3], "we_silent3_15"); err != nil {
+		if _, err := c.lanes.Test(t.Context(), silent[3], "we_silent3_15"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		registry := c.world.lanes.config.Metrics.(*prometheus.Registry)
+		registry := c.metrics.(*prometheus.Registry)
 		for name, holds := range map[string]func(float64) bool{
 			"payledger_webhook_in_flight_max":     func(v float64) bool { return v == 64 },
 			"payledger_webhook_in_flight":         func(v float64) bool { return v >= 32 && v <= 64 },
@@ -311,7 +307,7 @@ func TestWhoWaitsIsSeen(t *testing.T) {
 			}
 		}
 		time.Sleep(20 * time.Minute)
-		if d, err := c.world.lanes.Deliveries(t.Context(), domain.DeliveryFilter{Endpoint: "we_silent3_15"}); err != nil || len(d.Deliveries) != 6 ||
+		if d, err := c.lanes.Deliveries(t.Context(), domain.DeliveryFilter{Endpoint: "we_silent3_15"}); err != nil || len(d.Deliveries) != 6 ||
 			slices.ContainsFunc(d.Deliveries, func(d domain.DeliveryObject) bool { return len(d.Attempts) == 0 }) {
 			t.Errorf("%+v, %v", d, err)
 		}

@@ -25,8 +25,8 @@ func endSpan(span tracing.Span, a attempt, o webhook.Outcome) {
 			about = append(about, semconv.ServerPort(port))
 		}
 	}
-	if a.number > 1 {
-		about = append(about, semconv.HTTPRequestResendCount(a.number-1))
+	if a.Total > 0 {
+		about = append(about, semconv.HTTPRequestResendCount(a.Total))
 	}
 	failure := string(o.Class)
 	if o.Status != 0 {

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"payledger/domain"
-	"payledger/domain/projects"
-	"payledger/notifier/delivery/store"
+	"payledger/domain/deliveries"
 )
 
 // checkEvery is how often an endpoint with deliveries in line is looked up while
@@ -23,7 +22,6 @@ const (
 // target is one endpoint: a queue of its own, with a goroutine of its own that
 // asks for attempts to begin.
 type target struct {
-	number  store.Number
 	project string
 	id      string
 
@@ -33,8 +31,8 @@ type target struct {
 	share   share // of slots
 	limits  Limits
 
-	mu                sync.Mutex  // held for a short time, and never while the file is read
-	tally             store.Tally // changed by the writer alone, as are window and requested
+	mu                sync.Mutex // held for a short time, and never while the rows are read
+	failures          int        // one after the other
 	window            window
 	breaker           breaker
 	requests          int // under way
@@ -44,30 +42,25 @@ type target struct {
 	refused           bool // the last attempt was not allowed
 }
 
-func (l *Lanes) newTarget(number store.Number, project, id string, n store.Tally) *target {
-	limits := l.config.Limits
+func (s *sender) newTarget(project, id string) *target {
+	limits := s.config.Limits
 	t := &target{
-		number: number, project: project, id: id, tally: n, wake: make(chan struct{}, 1),
-		limiter: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst), slots: l.slots, share: l.slots.of(project),
+		project: project, id: id, failures: s.config.Rows.Endpoint(id).Failures, wake: make(chan struct{}, 1),
+		limiter: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst), slots: s.slots, share: s.slots.of(project),
 		limits: limits,
 	}
-	if n.Failures >= failuresToOpen {
-		t.breaker = breaker{until: l.clock.now(), wait: minProbeWait} // the next attempt is a probe
+	if t.failures >= failuresToOpen {
+		t.breaker = breaker{until: s.clock.now(), wait: minProbeWait} // the next attempt is a probe
 	}
 	return t
 }
 
-func (t *target) counted() store.Tally {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.tally
-}
-
 // offer takes in a lane that waits.
-func (t *target) offer(k store.DueKey) {
+func (t *target) offer(k deliveries.DueKey) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.window.offer(k)
+	t.mu.Unlock()
+	t.nudge()
 }
 
 // nudge lets the endpoint's goroutine look again.
@@ -94,6 +87,16 @@ func (t *target) ended(a attempt) {
 	t.nudge()
 }
 
+// abandoned is ended for an attempt that was chosen and did not begin.
+func (t *target) abandoned(a attempt) {
+	if !a.requested {
+		t.mu.Lock()
+		t.breaker.abandoned()
+		t.mu.Unlock()
+	}
+	t.ended(a)
+}
+
 // open says until when the circuit breaker is open, 0 if it is closed.
 func (t *target) open(now domain.Instant) domain.Instant {
 	t.mu.Lock()
@@ -105,14 +108,14 @@ func (t *target) open(now domain.Instant) domain.Instant {
 const forever = 100 * 365 * 24 * time.Hour
 
 // serve lets attempts with an endpoint begin until ctx ends. The error is the
-// file's.
-func (l *Lanes) serve(ctx context.Context, t *target) error {
+// writer's.
+func (s *sender) serve(ctx context.Context, t *target) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		wait, err := l.turn(ctx, t)
+		wait, err := s.turn(ctx, t)
 		if ctx.Err() != nil {
-			return nil // an error of the file is the writer's
+			return nil
 		}
 		if err != nil {
 			return err
@@ -130,98 +133,81 @@ func (l *Lanes) serve(ctx context.Context, t *target) error {
 // turn does what can be done for an endpoint now and says how long there will be
 // nothing else to do, unless it is nudged. It waits in line for a slot as long as
 // it wants one.
-func (l *Lanes) turn(ctx context.Context, t *target) (time.Duration, error) {
+func (s *sender) turn(ctx context.Context, t *target) (time.Duration, error) {
 	wants := false
 	defer func() {
 		if !wants {
-			l.slots.leave(t)
+			s.slots.leave(t)
 		}
 	}()
-	if t.counted().Lanes == 0 {
+	if s.config.Rows.Endpoint(t.id).Lanes == 0 {
 		return forever, nil
 	}
-	endpoint, state, err := l.find(ctx, t.project, t.id)
+	endpoint, state, err := s.find(ctx, t.project, t.id)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.config.Log.Warn().Err(err).Str("project", t.project).Msg("the project of a webhook endpoint could not be read; it is tried again")
+			s.config.Log.Warn().Err(err).Str("project", t.project).Msg("the project of a webhook endpoint could not be read; it is tried again")
 		}
 		return retryRead, nil
 	}
 	if state != "" {
-		return checkEvery, l.hold(ctx, t, state)
+		return checkEvery, s.hold(ctx, t, state)
 	}
-	requested, due, wait := t.room(l.clock.now())
+	requested, due, wait := t.room(s.clock.now())
 	if requested+due == 0 {
 		return wait, nil
 	}
 	wants = true
-	if l.slots.waits(t) {
-		l.crowded.Warn().Int("max_requests", l.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
+	if s.slots.waits(t) {
+		s.crowded.Warn().Int("max_requests", s.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
 			Msg("webhook endpoints wait, this one among them, because too many requests to others are not answered: " +
 				"see which time out, and whether the limit of open files is low (ulimit -n, LimitNOFILE= of systemd)")
 		return checkEvery, nil // a slot that is granted nudges
 	}
-	return 0, l.writer.insist(ctx, func(x *tx) error { return x.begin(t, endpoint) }, maxBeginDelay)
+	return 0, s.writer.insist(ctx, func(x *tx) error { return x.begin(t, endpoint) })
 }
 
-// find looks an endpoint up. state is set if it gets nothing: what its deliveries
-// become, held if it is disabled and cancelled if there is none.
-func (l *Lanes) find(ctx context.Context, project, id string) (e projects.Endpoint, state domain.DeliveryState, err error) {
-	p, ok, err := l.config.Endpoints.Project(ctx, project)
-	if err != nil {
-		return e, "", err
+// hold takes the deliveries of an endpoint that gets nothing out of their lanes, some at
+// a time. Attempts under way end by themselves.
+func (s *sender) hold(ctx context.Context, t *target, state domain.DeliveryState) error {
+	what := deliveries.Held
+	if state == domain.DeliveryCancelled {
+		what = deliveries.Cancelled
 	}
-	if ok {
-		e, ok = p.Endpoint(id)
-	}
-	switch {
-	case !ok:
-		return e, domain.DeliveryCancelled, nil
-	case e.Disabled != "":
-		return e, domain.DeliveryHeld, nil
-	}
-	return e, "", nil
-}
-
-const holdAtOnce = 256
-
-// hold takes the deliveries of an endpoint that gets nothing out of their lanes, some
-// lanes at a time. Attempts under way end by themselves.
-func (l *Lanes) hold(ctx context.Context, t *target, state domain.DeliveryState) error {
-	var after store.DueKey // of the lanes that were seen
+	var after deliveries.DueKey // of the lanes that were seen
 	for more := true; more && ctx.Err() == nil; {
-		err := l.writer.insist(ctx, func(x *tx) error {
-			keys := x.DueAfter(t.number, after, holdAtOnce)
-			for _, k := range keys {
-				lane, err := x.Lane(t.number, k.Payment())
+		err := s.writer.insist(ctx, func(x *tx) error {
+			keys, err := s.config.Rows.Due(context.WithoutCancel(ctx), t.id, after, maxAtOnce)
+			if err != nil {
+				return err
+			}
+			more = len(keys) == maxAtOnce
+			for noted := 0; len(keys) > 0; keys = keys[1:] {
+				l, _, err := s.config.Rows.Lane(t.id, keys[0].Payment())
 				if err != nil {
 					return err
 				}
-				kept := 0
-				if x.inFlight(lane) {
-					kept = min(1, len(lane.Line))
+				if _, busy := x.underWay[laneKey{t.id, keys[0].Payment()}]; busy || x.othersMay(&l) {
+					l.Queue = l.Queue[min(1, len(l.Queue)):]
 				}
-				for _, p := range lane.Line[kept:] {
-					if err := x.settle(t, p.Event, state); err != nil {
-						return err
-					}
+				if noted += len(l.Queue); noted > maxAtOnce && noted > len(l.Queue) {
+					more = true
+					break
 				}
-				lane.Line = lane.Line[:kept]
-				x.save(t, lane)
-				after = k
-			}
-			if more = len(keys) == holdAtOnce; !more {
-				// An endpoint that is enabled again starts without its past failures.
-				x.count(t, func(n *store.Tally) {
-					n.Calm()
-					t.breaker = breaker{}
-				})
+				for _, q := range l.Queue {
+					x.note(t, deliveries.Entry{Payment: keys[0].Payment(), Sequence: q.Sequence, What: what})
+				}
+				after = keys[0]
 			}
 			return nil
-		}, 0)
+		})
 		if err != nil {
 			return err
 		}
 	}
+	// An endpoint that is enabled again starts without its past failures.
+	t.mu.Lock()
+	t.failures, t.breaker = 0, breaker{}
+	t.mu.Unlock()
 	return nil
 }

@@ -275,7 +275,7 @@ func TestParked(t *testing.T) {
 // also while nothing is due, and also when there is much of it.
 func TestDisabledRemovedUnsubscribed(t *testing.T) {
 	t.Parallel()
-	const many = 2*holdAtOnce + 7
+	const many = 2*maxAtOnce + 7
 	for name, stop := range map[string]struct {
 		cmd  func(id string) projects.ProjectCommand
 		want domain.DeliveryState

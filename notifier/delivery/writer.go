@@ -11,51 +11,32 @@ import (
 	"payledger/notifier/health"
 )
 
-// minCommitInterval is how long after a commit the next one begins at the
-// earliest: so a busy or dead endpoint cannot multiply syncs, and what comes
-// meanwhile shares a transaction, which costs about as much as ten operations.
-// The interval between commits with urgent operations is counted by itself:
-// other commits do not delay them.
+// minCommitInterval is how long after an event of the sender the next one is made at the
+// earliest: what comes meanwhile shares it, and a busy or dead endpoint cannot multiply
+// syncs.
 const minCommitInterval = 10 * time.Millisecond
 
-// Operations that no caller waits for are committed with the next urgent one, or
-// after this time: the beginning of attempts whose endpoint had no room before,
-// and the ends of attempts.
-const (
-	maxBeginDelay  = minCommitInterval
-	maxSettleDelay = 2 * minCommitInterval
-)
-
-// maxGroup bounds the operations of one transaction.
-const maxGroup = 4096
-
-// retryFull is how long the writer waits when the disk is full.
+// retryFull is how long an operation waits when the log takes up nothing.
 const retryFull = time.Second
 
-// op is a change of the lane file. An error means that the file failed, and ends the
-// writer.
+// op decides what the next event records. An error ends the writer.
 type op func(x *tx) error
 
-// writer is the one goroutine that changes the file. All waiting operations go
-// into one transaction, and none is answered, and no attempt is made, before
-// that is synced. While the disk is too full they are refused with
-// eventstore.ErrFull, and the file stays as it is.
+// writer is the one goroutine that appends what is sent. Waiting operations share an
+// event, and none is answered, and no attempt is made, before that is durable. While the
+// log takes up nothing they are refused with its error.
 type writer struct {
-	lanes *Lanes
-	end   sync.WaitGroup
-	full  atomic.Bool // the disk was too full for the last group
-	busy  atomic.Bool // operations had to wait for the interval to pass
+	sender *sender
+	end    sync.WaitGroup
+	full   atomic.Bool // the disk was too full for the last event
 
-	mu         sync.Mutex
-	wake       chan struct{} // the queue has changed
-	queue      []*waiting
-	commitBy   time.Time // when the queue is to be committed
-	urgent     bool      // it holds an urgent operation
-	next       time.Time // when the next commit may begin
-	nextUrgent time.Time // when the next one with urgent operations may
-	closed     bool
-	err        error         // what ended it
-	failed     chan struct{} // closed with err
+	mu     sync.Mutex
+	wake   chan struct{} // the queue has changed
+	queue  []*waiting
+	next   time.Time // when the next event may be made
+	closed bool
+	err    error         // what ended it
+	failed chan struct{} // closed with err
 }
 
 type waiting struct {
@@ -63,44 +44,25 @@ type waiting struct {
 	done chan error // has room for the answer
 }
 
-// do carries out an urgent operation and returns once it is durable, or why it
-// was not: eventstore.ErrFull, ErrClosed, or what ended the writer.
-func (w *writer) do(o op) error { return w.doWithin(o, 0) }
-
-// doWithin is do for an operation that may wait for so long to go with others.
-func (w *writer) doWithin(o op, maxDelay time.Duration) error {
+// do carries out an operation and returns once it is durable, or why it was not.
+func (w *writer) do(o op) error {
 	p := &waiting{op: o, done: make(chan error, 1)}
-	if err := w.join(p, maxDelay); err != nil {
-		return err
+	w.mu.Lock()
+	if w.err != nil {
+		defer w.mu.Unlock()
+		return w.err
 	}
+	w.queue = append(w.queue, p)
+	poke(w.wake)
+	w.mu.Unlock()
 	return <-p.done
 }
 
-func (w *writer) join(p *waiting, maxDelay time.Duration) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.err != nil:
-		return w.err
-	case w.closed:
-		return ErrClosed
-	}
-	by := time.Now().Add(maxDelay)
-	if len(w.queue) == 0 || by.Before(w.commitBy) {
-		w.commitBy = by
-	}
-	w.urgent = w.urgent || maxDelay == 0
-	w.queue = append(w.queue, p)
-	poke(w.wake)
-	return nil
-}
-
-// insist is doWithin, but while the disk is too full it tries again until ctx
-// ends.
-func (w *writer) insist(ctx context.Context, o op, maxDelay time.Duration) error {
+// insist is do, but while the log takes up nothing it tries again until ctx ends.
+func (w *writer) insist(ctx context.Context, o op) error {
 	for {
-		err := w.doWithin(o, maxDelay)
-		if !errors.Is(err, eventstore.ErrFull) {
+		err := w.do(o)
+		if !eventstore.Passing(err) {
 			return err
 		}
 		if !health.Pause(ctx, retryFull) {
@@ -109,51 +71,49 @@ func (w *writer) insist(ctx context.Context, o op, maxDelay time.Duration) error
 	}
 }
 
-// run commits group after group until the writer is closed or fails.
+// run makes event after event until the writer is closed; after it has failed it answers
+// with its error.
 func (w *writer) run() {
 	for {
-		group, urgent := w.take()
+		group := w.take()
 		if len(group) == 0 {
 			return
 		}
-		err := eventstore.ErrFull
-		if w.room() {
-			if err = w.error(); err == nil {
-				err = w.lanes.change(group)
-			}
-			if err != nil {
-				w.fail(err)
-			}
+		n, err := len(group), w.error()
+		if err == nil {
+			n, err = w.sender.change(group)
+			w.note(err)
 		}
-		w.mu.Lock()
-		w.next = time.Now().Add(minCommitInterval)
-		if urgent {
-			w.nextUrgent = w.next
+		if err != nil && !eventstore.Passing(err) {
+			w.fail(err)
 		}
-		w.mu.Unlock()
-		for _, p := range group {
+		for _, p := range group[:n] {
 			p.done <- err
 		}
+		w.mu.Lock()
+		w.queue = append(group[n:], w.queue...)
+		if w.next = time.Now(); n == len(group) {
+			w.next = w.next.Add(minCommitInterval)
+		}
+		w.mu.Unlock()
 	}
 }
 
-// take waits until a group is to be committed; none: closed, and nothing waits.
-func (w *writer) take() (group []*waiting, urgent bool) {
+// take waits until an event is to be made, for all that waits; none: closed.
+func (w *writer) take() (group []*waiting) {
 	timer := time.NewTimer(forever)
 	defer timer.Stop()
-	w.busy.Store(false)
 	for {
+		wait := forever
 		w.mu.Lock()
-		wait := w.wait()
-		if wait <= 0 {
-			n := min(len(w.queue), maxGroup)
-			group, urgent = w.queue[:n:n], w.urgent
-			w.queue = w.queue[n:]
-			w.urgent = urgent && len(w.queue) > 0
-			w.mu.Unlock()
-			return group, urgent
+		if len(w.queue) > 0 {
+			wait = time.Until(w.next)
 		}
-		w.busy.Store(len(w.queue) > 0 && (w.urgent || time.Until(w.commitBy) <= 0))
+		if wait <= 0 || w.closed {
+			group, w.queue = w.queue, nil
+			w.mu.Unlock()
+			return group
+		}
 		w.mu.Unlock()
 		timer.Reset(wait)
 		select {
@@ -163,44 +123,19 @@ func (w *writer) take() (group []*waiting, urgent bool) {
 	}
 }
 
-// wait is how long it is until the queue is to be committed. w.mu is held.
-func (w *writer) wait() time.Duration {
-	switch {
-	case w.closed:
-		return 0
-	case len(w.queue) == 0:
-		return forever
-	case w.urgent:
-		return time.Until(w.nextUrgent)
-	}
-	return max(time.Until(w.next), time.Until(w.commitBy))
-}
-
-// ready waits until an urgent operation would be committed at once. What comes
-// for it until then can be handed over together.
-func (w *writer) ready(ctx context.Context) {
-	w.mu.Lock()
-	wait := time.Until(w.nextUrgent)
-	w.mu.Unlock()
-	health.Pause(ctx, wait)
-}
-
-// room reports whether the disk has room for a change, and logs when that
-// changes.
-func (w *writer) room() bool {
-	full := w.lanes.config.Full() || w.lanes.file.Full()
+// note logs when the disk gets too full, and when it has room again.
+func (w *writer) note(err error) {
+	full := errors.Is(err, eventstore.ErrFull)
 	switch before := w.full.Swap(full); {
 	case full && !before:
-		w.lanes.config.Log.Warn().Str("file", w.lanes.config.Path).
-			Msg("the disk is nearly full: no webhooks are sent; free some space, they go on by themselves")
+		w.sender.config.Log.Warn().Msg("the disk is nearly full: no webhooks are sent; free some space, they go on by themselves")
 	case before && !full:
-		w.lanes.config.Log.Info().Msg("the disk has room again: webhooks are sent")
+		w.sender.config.Log.Info().Msg("the disk has room again: webhooks are sent")
 	}
-	return !full
 }
 
-// fail ends the writer. Whether what it was about to write is in the file is
-// seen at the next Open.
+// fail ends the writer. Whether what it was about to append is in the log is seen by the
+// next sender.
 func (w *writer) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -48,7 +48,7 @@ func (webhookDeliveries) Help() string {
 	return `States: pending, to be tried; delivered; superseded, because something later was known
 before it was sent; given_up after the last attempt; parked, because its target may not be
 called; held while the endpoint is disabled; cancelled with the endpoint; unconfirmed, an
-outcome that may have been delivered, after lanes.db was lost. Kept for 30 days.
+outcome that may have been delivered, after the log was restored. Kept for 30 days.
 With --json, a line for each delivery.`
 }
 

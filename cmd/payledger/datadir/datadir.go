@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -26,8 +27,6 @@ import (
 //
 //	ledger.db              the event log; its lock is the directory's lock
 //	ledger.claims/         index of idempotency keys and references, derived from the log
-//	lanes.db               webhook deliveries: pending ones, attempts, results
-//	lanes.mark             the newest epoch of lanes.db: an older copy of that file has another
 //	projections.db         folds of the log, disposable
 //	key-times.json         when API keys were used last, disposable
 //	master.key             the master keys, one "VERSION HEX" a line, newest last
@@ -51,11 +50,25 @@ func (d Dir) Claims() string { return filepath.Join(string(d), "ledger.claims") 
 // Projections is the path of the projections.
 func (d Dir) Projections() string { return filepath.Join(string(d), "projections.db") }
 
-// Lanes is the path of the webhook deliveries.
-func (d Dir) Lanes() string { return filepath.Join(string(d), "lanes.db") }
+// lanes are the paths of the webhook deliveries of earlier versions and of the mark of
+// that file.
+func (d Dir) lanes() (file, mark string) {
+	return filepath.Join(string(d), "lanes.db"), filepath.Join(string(d), "lanes.mark")
+}
 
-// LanesMark is the path of the mark of the deliveries' file.
-func (d Dir) LanesMark() string { return filepath.Join(string(d), "lanes.mark") }
+// RetireLanes puts the webhook deliveries of an earlier version aside, and answers where
+// they are kept; "": there are none.
+func (d Dir) RetireLanes(now time.Time) (aside string, err error) {
+	file, mark := d.lanes()
+	aside = file + ".aside-" + now.UTC().Format("20060102T150405Z")
+	switch err := os.Rename(file, aside); {
+	case errors.Is(err, fs.ErrNotExist):
+		aside = ""
+	case err != nil:
+		return "", fmt.Errorf("putting the deliveries of an earlier version aside: %w", err)
+	}
+	return aside, RemoveIfExists(mark)
+}
 
 // KeyTimes is the path of the times of use of API keys.
 func (d Dir) KeyTimes() string { return filepath.Join(string(d), "key-times.json") }
@@ -111,8 +124,9 @@ func (d Dir) Restored() string { return filepath.Join(string(d), "restored.json"
 
 // Files are the paths of everything that a data directory may hold.
 func (d Dir) Files() []string {
+	lanes, mark := d.lanes()
 	return []string{
-		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(), d.Consumers(),
+		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), lanes, mark, d.NATS(), d.Credentials(), d.Consumers(),
 		d.Claims(), d.KeyTimes(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterNATS(),
 	}
 }

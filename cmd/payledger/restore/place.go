@@ -172,18 +172,11 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 	return errors.Join(datadir.RemoveIfExists(r.Data.Checkpoint()), boltfile.SyncDir(string(r.Data)))
 }
 
-// clearDerived moves the record of deliveries aside, and deletes the projections,
-// if they may contain events that the backup lacks: verify would report these as
-// cut off. It runs before the log is replaced, so that no log is used with the
-// deliveries of another log.
+// clearDerived deletes the projections, if they may contain events that the backup lacks:
+// verify would report these as cut off. It runs before the log is replaced.
 func (r *restoring) clearDerived() error {
 	if r.old != nil && !r.lost {
 		return nil
-	}
-	for _, name := range []string{r.Data.Lanes(), r.Data.LanesMark()} {
-		if err := errors.Join(r.keep(name), datadir.RemoveIfExists(name)); err != nil {
-			return err
-		}
 	}
 	return errors.Join(datadir.RemoveIfExists(r.Data.Projections()), boltfile.SyncDir(string(r.Data)))
 }

@@ -126,7 +126,7 @@ func RenewLogKey(ctx context.Context, d datadir.Dir, why eventstore.Cause, stder
 
 // recordRestore records the restore that the directory has a note of, which may
 // outlast a crash: the act is recorded once.
-func (c *core) recordRestore(ctx context.Context) error {
+func (c *core) recordRestore(ctx context.Context) {
 	note, ok, err := c.dir.ReadRestored()
 	if err == nil && ok {
 		_, err = c.acts.record(ctx, eventstore.Cause{Actor: note.Actor}, installation.RestoreLog(note.Act))
@@ -137,7 +137,6 @@ func (c *core) recordRestore(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		c.log.Error().Err(err).Msg("the restore of the log could not be recorded")
 	}
-	return nil
 }
 
 // adoptConsumers records the consumers that an earlier version kept in a file.

@@ -20,7 +20,6 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/domain"
-	"payledger/eventstore"
 	"payledger/httpapi/merchant"
 	"payledger/notifier"
 	"payledger/notifier/bus"
@@ -28,8 +27,6 @@ import (
 	"payledger/notifier/collect"
 	"payledger/notifier/connector"
 	"payledger/notifier/consumers"
-	"payledger/notifier/delivery"
-	"payledger/notifier/fanout"
 	"payledger/notifier/relay"
 	"payledger/notifier/signals"
 	"payledger/notifier/worker"
@@ -37,7 +34,7 @@ import (
 
 // messaging is everything that runs over NATS: the embedded server or the
 // connection to an external one, the relay, the workers and the enforcer, and
-// the sender of the notifications that they enqueue.
+// the sender of the notifications.
 type messaging struct {
 	address string // where subscribers and connectors connect, if anywhere
 	server  *embedded.Server
@@ -104,19 +101,16 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	if b.server != nil {
 		watched = b.server.Run
 	}
-	if b.stopWork, err = b.begin(c, o, metrics, c.deliveries.lanes, func(err error) error { return err }); err != nil {
+	if b.stopWork, err = b.begin(c, o, metrics); err != nil {
 		return nil, err
 	}
 	b.stopServer = b.run(watched, c.consumers.Run, b.routes.run)
 	return b, nil
 }
 
-// begin begins what one process at a time does for the whole log. Where a part that changes
-// the lanes ends with an error, failed says what of it ends the process. stop stops the
-// workers, then the deliveries and the relay.
-func (b *messaging) begin(
-	c *core, o Options, metrics prometheus.Registerer, lanes *delivery.Lanes, failed func(error) error,
-) (stop func() error, err error) {
+// begin begins what one process at a time does for the whole log. stop stops the workers,
+// then the deliveries and the relay.
+func (b *messaging) begin(c *core, o Options, metrics prometheus.Registerer) (stop func() error, err error) {
 	copier := relay.New(relay.Config{Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics})
 	c.consumers.Attach(consumers.Live{
 		Address: b.address, External: b.server == nil, Users: b.server.ReloadConsumers, Durables: copier.Durables().KeepNow,
@@ -129,10 +123,6 @@ func (b *messaging) begin(
 			return nil, cli.Errorf(cli.ExitDirectory, "--nats-url: %w", foreign)
 		}
 	}
-	fanOut := fanout.New(fanout.Config{
-		Conn: b.conn, LogID: c.store.LogID(), Ledger: eventstore.Ledger{Store: c.store, Codec: c.ledger.Codec}, Lanes: lanes,
-		Endpoints: c.views, Log: o.Log, Metrics: metrics,
-	})
 	workers, err := worker.New(worker.Config{
 		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Table: b.routes.set.Table, Split: b.routes.acts.split,
 		Again: b.routes.freed, Unrouted: c.views, Due: c.views, Log: o.Log, Metrics: metrics,
@@ -146,17 +136,17 @@ func (b *messaging) begin(
 	}
 	watchdog := notifier.NewWatchdog(notifier.WatchdogConfig{
 		Stall:  stall,
-		Server: b.server, Conn: b.conn, Relay: copier, FanOut: fanOut, Enforcer: b.enforcer,
+		Server: b.server, Conn: b.conn, Relay: copier, Enforcer: b.enforcer,
 		Log: o.Log, Metrics: metrics,
 	})
 	b.watchdog.Store(watchdog)
-	with := func(part func(context.Context) error) func(context.Context) error {
-		return func(ctx context.Context) error { return failed(part(ctx)) }
-	}
 	stopRelay := b.run(copier.Run, b.checkpoints.Run)
-	stopDeliveries := b.run(with(func(ctx context.Context) error { return send(ctx, lanes) }))
-	stopWorkers := b.run(workers.Run, with(fanOut.Run), b.enforcer.Run, watchdog.Run, b.collector.Run,
-		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) }, c.recordRestore,
+	stopDeliveries := b.run(func(ctx context.Context) error {
+		c.recordRestore(ctx) // what was sent before a restore is unknown
+		return c.deliveries.send(ctx, metrics)
+	})
+	stopWorkers := b.run(workers.Run, b.enforcer.Run, watchdog.Run, b.collector.Run,
+		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) },
 		func(ctx context.Context) error {
 			if err := c.adoptConsumers(ctx); err != nil && ctx.Err() == nil {
 				o.Log.Error().Err(err).Msg("NATS consumers of an earlier version cannot connect")

@@ -135,7 +135,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		return nil, errors.Join(err, views.Close())
 	}
 	acts.ledger = ledger
-	deliveries, err := openDeliveries(ctx, d, o, store.LogID(), ledger, views, ids, opened.node)
+	deliveries, err := openDeliveries(d, o, ledger, views, ids, opened.node != nil)
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
 	}
@@ -226,7 +226,7 @@ func (c *core) watchLog(m prometheus.Registerer) {
 	}
 }
 
-// close signs the last checkpoint, closes the lanes, flushes the projections
+// close signs the last checkpoint, flushes the projections
 // and closes the log, in this order.
 func (c *core) close() error {
 	c.signed.Finish()
@@ -253,7 +253,7 @@ func (c *core) merchantConfig() merchant.Config {
 	}
 	return merchant.Config{
 		Nodes: nodes, KeyTimes: c.keyTimes, Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
-		Checkpoint: c.signed.Checkpoint, Webhooks: c.deliveries.webhooks(), Stopping: c.stopping, Tracer: c.tracer,
+		Checkpoint: c.signed.Checkpoint, Webhooks: c.deliveries, Stopping: c.stopping, Tracer: c.tracer,
 	}
 }
 

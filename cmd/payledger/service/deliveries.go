@@ -1,42 +1,34 @@
 package service
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/members"
-	"payledger/cmd/payledger/nodelanes"
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/diskspace"
-	"payledger/httpapi/merchant"
 	"payledger/notifier/delivery"
+	"payledger/notifier/health"
 	"payledger/notifier/webhook"
 	"payledger/projections"
 )
 
 // deliveries are the notifications of a data directory and what sends them.
-// Commands on a stopped directory have them too; only a server runs them.
+// Commands on a stopped directory have them too; only a server sends.
 type deliveries struct {
-	config   delivery.Config
-	sender   *webhook.Sender
-	schedule webhook.Schedule
-	lanes    *delivery.Lanes  // nil in a node of a cluster
-	node     *nodelanes.Lanes // of a node of a cluster
+	*delivery.Lanes
+
+	config delivery.Config
+	sender *webhook.Sender
 }
 
-// openDeliveries opens the lanes, which are part of no backup: where the file
-// is missing, or older than its mark, they start at the newest event of each
-// payment.
-func openDeliveries(
-	ctx context.Context, d datadir.Dir, o CoreOptions, log domain.ID, ledger eventstore.Ledger, views *projections.Engine, ids *domain.IDs, node *members.Node,
-) (*deliveries, error) {
+func openDeliveries(d datadir.Dir, o CoreOptions, ledger eventstore.Ledger, views *projections.Engine, ids *domain.IDs, shared bool) (*deliveries, error) {
 	keys, current, err := d.MasterKeys()
 	if err != nil {
 		return nil, err
@@ -48,58 +40,46 @@ func openDeliveries(
 	if o.Schedule == nil {
 		o.Schedule = webhook.DefaultSchedule()
 	}
-	// Deliveries continue after the log is full, until half its reserve is left.
-	space := diskspace.New(filepath.Dir(d.Lanes()), max(cmp.Or(o.MinFree, diskspace.DefaultFloor)/2, 1))
-	version, _ := process.BuiltFrom()
-	sender := webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version, Requests: o.Webhooks})
-	all := &deliveries{sender: sender, schedule: o.Schedule, config: delivery.Config{
-		Path: d.Lanes(), Mark: d.LanesMark(), LogID: log, Ledger: ledger, Endpoints: views, Secrets: secrets, Sender: sender,
-		Schedule: o.Schedule, IDs: ids, Now: time.Now, Log: o.Log, Full: space.Low, Metrics: o.Metrics, Tracer: o.Tracer,
-		Limits: delivery.Limits{Requests: o.Webhooks},
-	}}
-	if node != nil {
-		if all.node, err = nodelanes.Open(all.config, node); err != nil {
-			sender.Close()
+	aside := ""
+	if o.Metrics != nil { // a server, which says so
+		if aside, err = d.RetireLanes(time.Now()); err != nil {
+			return nil, err
 		}
-		return all, err
 	}
-	if all.lanes, err = delivery.Open(ctx, all.config); err != nil {
-		sender.Close()
-		return nil, cli.Errorf(cli.ExitDirectory, "opening the lanes of webhook deliveries: %w", err)
+	if aside != "" {
+		o.Log.Warn().Str("kept_as", aside).Msg("webhook deliveries are in the event log now, and lanes.db of an earlier version was put aside: " +
+			"each endpoint is sent the newest event of every payment of the last 30 days again; earlier outcomes, which may have been delivered or not, are listed as unconfirmed")
 	}
+	version, _ := process.BuiltFrom()
+	all := &deliveries{sender: webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version, Requests: o.Webhooks})}
+	all.config = delivery.Config{
+		Ledger: ledger, Rows: views.Deliveries(), Endpoints: views, Secrets: secrets, Sender: all.sender, Schedule: o.Schedule,
+		IDs: ids, Now: time.Now, Log: o.Log, Tracer: o.Tracer, Limits: delivery.Limits{Requests: o.Webhooks}, Shared: shared,
+	}
+	all.Lanes = delivery.New(all.config)
 	return all, nil
 }
 
-// webhooks are the deliveries as requests reach them.
-func (d *deliveries) webhooks() merchant.Webhooks {
-	if d.node != nil {
-		return d.node
+// send sends until ctx ends. In a cluster another node may have begun to: then this one
+// stops, and begins anew if it still is the sequencer.
+func (d *deliveries) send(ctx context.Context, metrics prometheus.Registerer) error {
+	for {
+		err := d.Run(ctx, metrics)
+		switch {
+		case err == nil:
+			return nil
+		case !d.config.Shared || !errors.Is(err, delivery.ErrLost):
+			return fmt.Errorf("webhook deliveries: %w", err)
+		}
+		d.config.Log.Warn().Err(err).Msg("this node stops sending webhooks")
+		if !health.Pause(ctx, time.Second) {
+			return nil
+		}
 	}
-	return d.lanes
 }
 
-// open is how many notifications are in line, and undelivered.
-func (d *deliveries) open(ctx context.Context) (pending, undelivered int, err error) {
-	if d.node != nil {
-		return d.node.Open(ctx)
-	}
-	pending, undelivered = d.lanes.Open()
-	return pending, undelivered, nil
-}
-
-// send sends what is in the lanes until ctx ends.
-func send(ctx context.Context, lanes *delivery.Lanes) error {
-	if err := lanes.Run(ctx); err != nil {
-		return fmt.Errorf("webhook deliveries: %w", err)
-	}
+// close frees connections. What sends has ended.
+func (d *deliveries) close() error { //nolint:unparam // as all parts
+	d.sender.Close()
 	return nil
-}
-
-// close closes the lanes. run has ended.
-func (d *deliveries) close() error {
-	defer d.sender.Close()
-	if d.node != nil {
-		return d.node.Close()
-	}
-	return d.lanes.Close()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -213,6 +212,22 @@ func (c *core) promote(ctx context.Context, node string) error {
 	return err
 }
 
+// endCluster ends the cluster, so that this node goes on alone. At first it becomes the
+// sequencer, so that its log has everything.
+func (c *core) endCluster(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, promoteTime)
+	defer cancel()
+	if _, err := c.node.Store.HandOver(ctx, c.node.Node); err != nil {
+		return err
+	}
+	for !c.node.Store.Status().Ready {
+		if !health.Pause(ctx, roleEvery) {
+			return fmt.Errorf("this node has not become the sequencer: %w", ctx.Err())
+		}
+	}
+	return c.node.Store.EndLOG(ctx)
+}
+
 // withdraw hands over to another node before this one stops.
 func (c *core) withdraw() {
 	if c.node == nil {
@@ -250,33 +265,37 @@ func (c *core) dropRetired(ctx context.Context) {
 // roleEvery is how often a node looks whether it is the sequencer.
 const roleEvery = 50 * time.Millisecond
 
-// runLeaderDuties does the work of the whole log while this node is the sequencer.
+// runLeaderDuties does the work of the whole log while this node is the sequencer, with
+// parts that know nothing of an earlier time.
 func (c *core) runLeaderDuties(ctx context.Context, b *messaging, o Options, metrics prometheus.Registerer) (err error) {
-	var end func() error // nil: the lane file follows
-	unfollow := c.deliveries.node.Follow(ctx)
+	var end func() error // nil: another node is the sequencer
 	defer func() {
 		if end != nil {
 			err = errors.Join(err, end())
-		} else {
-			unfollow()
 		}
 	}()
 	for health.Pause(ctx, roleEvery) {
 		switch ready := c.node.Store.Status().Ready; {
 		case ready && end == nil:
-			unfollow()
-			if end, err = c.takeOver(ctx, b, o, metrics); err != nil {
-				unfollow = c.deliveries.node.Follow(ctx)
+			t := &process.Term{Registerer: metrics}
+			stop, err := b.begin(c, o, t)
+			if err != nil {
+				t.End()
 				if errors.As(err, new(*eventstore.FatalError)) {
 					return fmt.Errorf("taking over the work: %w", err)
 				}
 				c.node.Report(fmt.Errorf("taking over the work: %w", err))
 				continue
 			}
+			end = func() error {
+				b.watchdog.Store(nil)
+				err := stop()
+				t.End()
+				return err
+			}
 			c.log.Info().Str("node", c.node.Node).Msg("this node is the sequencer now: it writes the log, routes payments and sends webhooks")
-		case end != nil && (!ready || c.deliveries.node.Lost()):
+		case !ready && end != nil:
 			err, end = end(), nil
-			unfollow = c.deliveries.node.Follow(ctx)
 			if err != nil {
 				return err
 			}
@@ -284,43 +303,4 @@ func (c *core) runLeaderDuties(ctx context.Context, b *messaging, o Options, met
 		}
 	}
 	return nil
-}
-
-// whileSequencer is ctx until this node is not the sequencer any more.
-func (c *core) whileSequencer(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for health.Pause(ctx, roleEvery) {
-			if !c.node.Store.Status().Ready {
-				cancel()
-			}
-		}
-	})
-	return ctx, func() {
-		cancel()
-		watching.Wait()
-	}
-}
-
-// takeOver begins the work, with parts that know nothing of an earlier time.
-func (c *core) takeOver(ctx context.Context, b *messaging, o Options, metrics prometheus.Registerer) (end func() error, err error) {
-	ctx, ended := c.whileSequencer(ctx)
-	defer ended()
-	lanes, err := c.deliveries.node.TakeOver(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := &process.Term{Registerer: metrics}
-	stop, err := b.begin(c, o, t, lanes, c.deliveries.node.UnlessLost)
-	if err != nil {
-		return nil, errors.Join(err, c.deliveries.node.Release(lanes))
-	}
-	return func() error {
-		b.watchdog.Store(nil)
-		c.deliveries.node.End()
-		err := errors.Join(stop(), c.deliveries.node.Release(lanes))
-		t.End()
-		return err
-	}, nil
 }

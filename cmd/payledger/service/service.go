@@ -75,9 +75,8 @@ func (e *LoggedError) Unwrap() error { return e.error }
 // Run serves a data directory until ctx ends or the log fails. Once
 // everything answers it calls ready. What is started is stopped in the reverse
 // order, so nothing is taken away from what still needs it: HTTP is drained,
-// then come the workers with the fan-out, the deliveries, the relay, NATS, and
-// last a checkpoint over all that came of it, the lanes of the deliveries, the
-// projections and the log. All of that has a bound, see process.Shutdown.
+// then come the workers, the deliveries, the relay, NATS, and last a
+// checkpoint over all that came of it, the projections and the log. All of that has a bound, see process.Shutdown.
 func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) error) (err error) {
 	s := &server{Options: o, dir: d, ready: ready, end: process.NewShutdown(o.ShutdownTimeout, o.Log)}
 	defer context.AfterFunc(ctx, s.end.Begin)()
@@ -230,7 +229,7 @@ func ignoreNetClosed(err error) error {
 // publicHandler serves the merchants' API and the payment page.
 func (c *core) publicHandler(base string, o Options, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
-		Config: c.merchantConfig(), Account: c.cookies, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
+		Config: c.merchantConfig(), Account: c.cookies, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.config.Schedule,
 		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), b.degraded()) },
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}

@@ -42,7 +42,7 @@ func (c *core) cramped(minFree uint64) []string {
 }
 
 // statusOf answers for the command status. It reads what is in memory, and asks
-// the disk for its free space, and in a cluster the sequencer for its notifications.
+// the disk for its free space.
 func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status {
 	started := domain.InstantOf(time.Now())
 	return func() wire.Status {
@@ -52,11 +52,7 @@ func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status
 		}
 		s.Version, s.Revision = process.BuiltFrom()
 		s.Connectors = b.connectors(c.views)
-		var asked error
-		s.NotificationsPending, s.NotificationsUndelivered, asked = c.deliveries.open(c.stopping)
-		if asked != nil {
-			s.Trouble = append(s.Trouble, "the notifications in line are not counted: "+asked.Error())
-		}
+		s.NotificationsPending, s.NotificationsUndelivered = c.deliveries.Open()
 		var full error
 		s.DiskFreeBytes, s.DiskFreeMinBytes, full = c.room(o.MinFree)
 		for _, err := range []error{full, c.answers()} {
