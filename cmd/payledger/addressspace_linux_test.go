@@ -49,9 +49,8 @@ func TestLimitedAddressSpace(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for gigabytes, commands := range map[int][]string{
-		20:  {"serve --sandbox --listen 127.0.0.1:0 --data", "project list --data", "verify"},
-		72:  {"serve --sandbox --listen 127.0.0.1:0 --data", "project list --data"},
-		140: {"serve --sandbox --listen 127.0.0.1:0 --data", "project list --data"},
+		20: {"serve --sandbox --listen 127.0.0.1:0 --data", "project list --data", "verify"},
+		72: {"serve --sandbox --listen 127.0.0.1:0 --data", "project list --data"},
 	} {
 		for _, command := range commands {
 			script := fmt.Sprintf(`ulimit -v %d && exec payledger %s "$0"`, gigabytes<<20, command)

@@ -11,8 +11,8 @@ import (
 )
 
 // TestJetStreamDiskFull fills only the disk of nats/, to the last byte. Payments are
-// still recorded, /readyz reports that routing waits, and with room they are routed
-// and paid without a restart.
+// still recorded and routed, /readyz reports that subscribers wait, and with room they get
+// the events, and outcomes are judged, without a restart.
 func TestJetStreamDiskFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewTmpfs(t, 16)
@@ -33,9 +33,9 @@ func TestJetStreamDiskFull(t *testing.T) {
 	for range 200 {
 		id = s.do(t, 201, "POST", "/v1/payments", `{"amount":"1"}`).text(t, "id")
 	}
-	eventually(t, "/readyz tells that routing waits", func() bool {
+	eventually(t, "/readyz tells that subscribers wait", func() bool {
 		got := string(s.do(t, 200, "GET", "/readyz", "").Body)
-		return strings.HasPrefix(got, "degraded\n") && strings.Contains(got, "routing")
+		return strings.HasPrefix(got, "degraded\n") && strings.Contains(got, "Events are not copied to NATS")
 	})
 	s.do(t, 201, "POST", "/v1/payments", `{"amount":"1"}`)
 	removeAll(t, filepath.Join(disk, "filler"))

@@ -88,6 +88,14 @@ type world struct {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
+	w := newEmptyWorld(tb)
+	w.project(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
+	return w
+}
+
+// newEmptyWorld makes a world without its project: nothing is in the log.
+func newEmptyWorld(tb testing.TB) *world {
+	tb.Helper()
 	w := &world{dir: scratch(tb), net: newNetwork(), store: memory.New()}
 	entropy := &random{src: rand.NewChaCha8([32]byte{1})}
 	w.net.mark = w.mark
@@ -101,7 +109,6 @@ func newWorld(tb testing.TB) *world {
 	if err := w.follow(); err != nil {
 		tb.Fatal(err)
 	}
-	w.project(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
 	return w
 }
 

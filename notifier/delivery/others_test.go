@@ -155,6 +155,40 @@ func TestTheLogOfAnEarlierVersion(t *testing.T) {
 	})
 }
 
+// TestTheFirstSenderFindsAnEmptyLog: what happens from then on is known, so after a crash
+// an outcome that was under way is sent again although a later event has come.
+func TestTheFirstSenderFindsAnEmptyLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newEmptyWorld(t)
+		w.net.keep = true
+		w.start(t)
+		synctest.Wait()
+		w.project(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
+		a := w.endpoint("a", domain.KindPaymentPaid, domain.KindRefundPending)
+		w.net.set(a, late)
+		id := w.paid()
+		w.spread(t)
+		time.Sleep(time.Second) // under way
+		w.advance(id, 0)
+		if err := w.crash(); err != nil {
+			t.Fatal(err)
+		}
+		w.net.set(a, fine)
+		w.start(t)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryDelivered: 2}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+		if err := errors.Join(w.end(), w.close()); err != nil {
+			t.Error(err)
+		}
+		for _, fault := range w.net.found() {
+			t.Error(fault)
+		}
+	})
+}
+
 // TestWhoIsToldOfWhat: an endpoint is told of what it takes and what comes after it.
 func TestWhoIsToldOfWhat(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ func (l *Lanes) Run(ctx context.Context, in prometheus.Registerer) error {
 		if err != nil {
 			return err
 		}
-		s.base = uint64(last)
+		s.base = max(uint64(last), 1) // in an empty log, too, it is known afterwards that there was a sender
 	}
 	s.writer = &writer{sender: s, wake: make(chan struct{}, 1), failed: make(chan struct{}), next: time.Now().Add(minCommitInterval)}
 	s.metrics = newMetrics(s, in)
