@@ -44,6 +44,9 @@ func TestClusterWithoutItsLOG(t *testing.T) {
 	n.servers[0].stops(t)
 	pay(12, 1, 2)
 	eventually(t, "every payment's outcome is notified", func() bool { return h.knows(ids) })
+	eventually(t, "the ends of all attempts are recorded", func() bool {
+		return strings.Contains(does(t, "status", "--json", "--data", n.dirs[1]), `"notifications_pending":0`)
+	})
 	n.servers[1].kill()
 	n.servers[2].kill()
 	for _, dir := range n.dirs {
