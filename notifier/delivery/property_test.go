@@ -22,6 +22,7 @@ import (
 	"payledger/domain/installation"
 	"payledger/domain/projects"
 	"payledger/eventstore"
+	"payledger/eventstore/memory"
 )
 
 // step is one thing that happens in a script.
@@ -137,6 +138,7 @@ type player struct {
 	older    string         // a copy of the views' file from before the last orderly stop
 	base     uint64         // what was sent up to there is unknown
 	former   []func() error // end the nodes that sent before
+	lossy    bool           // a crash loses what senders recorded last
 }
 
 func (p *player) pick(from []domain.ID, n int) (domain.ID, bool) {
@@ -196,6 +198,11 @@ func (p *player) step(s step) error {
 	case "crash":
 		if err := p.crash(); err != nil {
 			return err
+		}
+		if p.lossy {
+			if err := p.forget(); err != nil {
+				return err
+			}
 		}
 		p.start()
 	case "hand over":
@@ -372,6 +379,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	}{
 		{"one request at a time", forgetFlying, "while another one was under way"},
 		{"intermediate events give way", makeAllFinal, "was begun though"},
+		{"what was sent is durable", loseRecords, "was begun after"},
 	} {
 		t.Run(rule.name, func(t *testing.T) {
 			t.Parallel()
@@ -421,4 +429,38 @@ func (f finals) Lane(endpoint string, payment domain.ID) (deliveries.Lane, bool,
 func makeAllFinal(p *player) error {
 	p.sender().config.Rows = finals{p.views.Deliveries()}
 	return nil
+}
+
+// loseRecords lets each crash lose what senders recorded last, as if it had not been synced.
+func loseRecords(p *player) error {
+	p.lossy = true
+	return nil
+}
+
+// forget makes a log without the last eight records of senders, and views of it.
+func (p *player) forget() error {
+	if err := p.close(); err != nil {
+		return err
+	}
+	ctx, from, to := context.Background(), p.store.Reopen(), memory.New()
+	moved, last := map[eventstore.Position]eventstore.Position{}, map[eventstore.Stream]eventstore.Position{}
+	keep := p.views.Deliveries().State().Sequence - 8
+	for r, err := range from.Scan(ctx, 0, eventstore.Filter{}) {
+		if err != nil {
+			return err
+		}
+		if r.Stream == eventstore.DeliveriesStream() && int64(r.Sequence) > int64(keep) {
+			continue
+		}
+		stored, err := eventstore.AppendOne(ctx, to, eventstore.Commit{
+			ID: r.Commit, Record: eventstore.Record{Stream: r.Stream, Expect: moved[last[r.Stream]], Body: r.Body},
+		})
+		if err != nil {
+			return err
+		}
+		last[r.Stream], moved[r.Position] = r.Position, stored.Position
+	}
+	p.store, p.ledger.Store = to, &disk{to, p.world}
+	p.files++
+	return errors.Join(from.Close(), p.follow())
 }

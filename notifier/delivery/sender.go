@@ -62,10 +62,14 @@ type laneKey struct {
 // more: that of the log or of its fold, or ErrLost. Its metrics, which go at the end, are
 // registered with in; nil: there are none.
 func (l *Lanes) Run(ctx context.Context, in prometheus.Registerer) error {
-	if err := l.config.Rows.Fresh(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	last, err := l.config.Ledger.Store.Last(ctx)
+	if err == nil {
+		err = l.config.Rows.Fresh(ctx)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -80,10 +84,6 @@ func (l *Lanes) Run(ctx context.Context, in prometheus.Registerer) error {
 		begins:  true, sending: sending, serving: ctx, underWay: make(map[laneKey]struct{}), targets: make(map[string]*target),
 	}
 	if s.base = state.Base; s.base == 0 {
-		last, err := l.config.Ledger.Store.Last(ctx)
-		if err != nil {
-			return err
-		}
 		s.base = max(uint64(last), 1) // in an empty log, too, it is known afterwards that there was a sender
 	}
 	s.writer = &writer{sender: s, wake: make(chan struct{}, 1), failed: make(chan struct{}), next: time.Now().Add(minCommitInterval)}
