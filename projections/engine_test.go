@@ -83,7 +83,7 @@ func TestReplayEqualsLive(t *testing.T) {
 func checkSizes(t *testing.T, w *world, dump string) {
 	t.Helper()
 	want := map[string]int{
-		"payments": len(w.Payments), "projects": len(w.States), "endpoints": len(w.Added), "translog": (int(w.Last()) + 7) / 8,
+		"payments": len(w.Payments), "projects": len(w.States), "translog": (int(w.Last()) + 7) / 8,
 	}
 	for _, name := range []string{ // of these the tests of package notifier/delivery know what is right
 		"webhook_lanes", "webhook_due", "webhook_endpoints", "webhook_state", "deliveries", "deliveries_listed", "deliveries_pending",
@@ -300,40 +300,6 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 		}
 		if !ok || !reflect.DeepEqual(one, p) || !reflect.DeepEqual(p, want) {
 			t.Fatalf("project %s: got %+v and %+v, want %+v", p.ID, p, one, want)
-		}
-		checkEndpoints(t, w, e, p)
-	}
-	first, ok, err := e.OldestEndpoint(ctx)
-	must(t, err)
-	want := eventstore.Position(0)
-	for _, at := range w.Added {
-		if want == 0 || at < want {
-			want = at
-		}
-	}
-	if first != want || ok != (want != 0) {
-		t.Fatalf("oldest endpoint: got %d, %t, want %d", first, ok, want)
-	}
-}
-
-// endpointAt is a webhook endpoint and the position at which it was added.
-type endpointAt struct {
-	projects.Endpoint
-	added eventstore.Position
-}
-
-func checkEndpoints(t *testing.T, w *world, e *Engine, p projects.Project) {
-	t.Helper()
-	var endpoints []endpointAt
-	must(t, e.EachEndpoint(t.Context(), p.ID, w.Last(), func(one projects.Endpoint, added eventstore.Position) {
-		endpoints = append(endpoints, endpointAt{one, added})
-	}))
-	if len(endpoints) != len(p.Endpoints) {
-		t.Fatalf("project %s: %d endpoints, want %d", p.ID, len(endpoints), len(p.Endpoints))
-	}
-	for i, at := range endpoints {
-		if !reflect.DeepEqual(at, endpointAt{p.Endpoints[i], w.Added[at.ID]}) {
-			t.Fatalf("endpoint: got %+v, want %+v of %d", at, p.Endpoints[i], w.Added[at.ID])
 		}
 	}
 }

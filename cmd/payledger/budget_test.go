@@ -50,7 +50,7 @@ func budgets() []budget {
 		}},
 		{"webhooks", 5100, []string{
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
-			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver", "projections/views/endpoints",
+			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
 		{"NATS: relay, subscribers, the embedded server", 3700, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",

@@ -77,7 +77,8 @@ type world struct {
 	views    *projections.Engine
 	unfollow func() error // ends the views
 	files    int
-	told     eventstore.Position // the network knows of the events up to there
+	told     eventstore.Position            // the network knows of the events up to there
+	added    map[string]eventstore.Position // endpoints
 
 	lanes   *Lanes
 	current atomic.Pointer[Lanes] // of the node that is to send
@@ -96,7 +97,7 @@ func newWorld(tb testing.TB) *world {
 // newEmptyWorld makes a world without its project: nothing is in the log.
 func newEmptyWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{dir: scratch(tb), net: newNetwork(), store: memory.New()}
+	w := &world{dir: scratch(tb), net: newNetwork(), store: memory.New(), added: make(map[string]eventstore.Position)}
 	entropy := &random{src: rand.NewChaCha8([32]byte{1})}
 	w.net.mark = w.mark
 	w.ids = domain.NewIDs(w.now, entropy, domain.ID{})
@@ -351,11 +352,6 @@ func (w *world) fanOut() error {
 	if err := w.views.Deliveries().Fresh(ctx); err != nil {
 		return err
 	}
-	added := make(map[string]eventstore.Position)
-	err := w.views.EachEndpoint(ctx, testProject, 0, func(one projects.Endpoint, at eventstore.Position) { added[one.ID] = at })
-	if err != nil {
-		return err
-	}
 	endpoints := w.state().Endpoints
 	for r, err := range w.ledger.Store.Scan(ctx, w.told, eventstore.Filter{}) {
 		if err != nil {
@@ -366,13 +362,16 @@ func (w *world) fanOut() error {
 		if err != nil {
 			return err
 		}
+		if one, ok := e.(projects.WebhookEndpointAdded); ok {
+			w.added[one.EndpointID] = r.Position
+		}
 		payment, ok := domain.ParseID(r.Stream.ID)
 		kind, told := domain.KindOf(e)
 		if !ok || !told {
 			continue
 		}
 		for _, to := range endpoints {
-			if kind, wanted := to.KindFor(kind, r.Sequence); wanted && added[to.ID] < r.Position {
+			if kind, wanted := to.KindFor(kind, r.Sequence); wanted && w.added[to.ID] < r.Position {
 				w.net.noteEnqueued(to.ID, payment, r, kind)
 			}
 		}

@@ -47,7 +47,6 @@ type Views struct {
 	suspense     *openView[string]
 	references   *referencesView
 	projects     *projectsView
-	endpoints    *endpointsView
 	quarters     *periodsView
 	days         *periodsView
 	attempts     *attemptsView
@@ -81,7 +80,6 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v.references = ofPayments(v, newReferencesView(db))
 
 	v.projects = ofEvents(v, newProjectsView(db))
-	v.endpoints = ofEvents(v, newEndpointsView(db))
 	v.quarters = ofEvents(v, newPeriodsView(db, "quarters", PeriodLength))
 	v.days = ofEvents(v, newPeriodsView(db, "days", dayLength))
 	v.attempts = ofEvents(v, newAttemptsView(db))
