@@ -414,7 +414,7 @@ func TestSenderThatFails(t *testing.T) {
 	m := s.merchant("")
 	id := m.hook(`{"url":"` + hookURL + `"}`).ID
 	s.hooks.mu.Lock()
-	s.hooks.fail = errors.New("lanes.db: input/output error")
+	s.hooks.fail = errors.New("projections.db: input/output error")
 	s.hooks.mu.Unlock()
 	before, _ := s.store.Last(t.Context())
 	m.send("POST", endpointsPath+"/"+id+"/rotate-secret", nil).want(500, domain.InternalError)
@@ -422,7 +422,7 @@ func TestSenderThatFails(t *testing.T) {
 		t.Error("a secret was made that was in no answer")
 	}
 	a := m.get(endpointsPath+"/"+id).want(500, domain.InternalError)
-	if strings.Contains(string(a.Body), "lanes.db") || !strings.Contains(s.log.String(), "lanes.db") {
+	if strings.Contains(string(a.Body), "projections.db") || !strings.Contains(s.log.String(), "projections.db") {
 		t.Errorf("%s", a.Body)
 	}
 	m.hook(`{"url":"` + hookURL + `"}`)

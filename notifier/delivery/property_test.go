@@ -162,7 +162,7 @@ func (p *player) step(s step) error {
 			p.advance(id, s.B)
 		}
 		if s.B%4 == 0 {
-			return nil // the fan-out lags
+			return nil // the network hears of it later
 		}
 		return p.fanOut()
 	case "fan out":
