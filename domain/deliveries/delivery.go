@@ -83,7 +83,7 @@ type Endpoint struct {
 	OpenUntil    domain.Instant // the circuit breaker is, by the sender's clock; 0: it is closed
 }
 
-// FailingFor is how long the endpoint has failed while somebody sent.
+// FailingFor is how long the endpoint has failed while a process sent.
 func (t Endpoint) FailingFor(now domain.Instant) time.Duration {
 	if t.FailingSince == 0 {
 		return 0

@@ -72,7 +72,7 @@ type Entry struct {
 	Position uint64
 }
 
-// numbers are those behind the class.
+// numbers are those after the class.
 func (e *Entry) numbers() [4]int64 { return [...]int64{int64(e.Status), e.Took, e.Wait, e.Pause} }
 
 // Text is an entry as it is recorded.

@@ -1,6 +1,6 @@
 // Package delivery decides when merchants are notified, and in which order:
-// no merchant ever sees a status move backward, whatever is resent, however
-// often the program crashes and wherever the power is cut.
+// no merchant ever sees a status move backward, also when events are resent, and after
+// crashes and power cuts.
 //
 // # Lanes
 //
@@ -9,7 +9,7 @@
 //  1. At most one request is in flight. The next one begins when the one
 //     before is settled: delivered, superseded, given up, parked, held or
 //     cancelled.
-//  2. Before each try, an intermediate event that has a later one behind it
+//  2. Before each try, an intermediate event that a later one follows
 //     is superseded. Final ones never are.
 //  3. The highest sequence an attempt was begun for is in the event log, synced,
 //     before the attempt, and nothing below it is begun any more.
@@ -24,7 +24,7 @@
 //
 // Of all processes with the log one sends, in Lanes.Run. What it decides within
 // some 10 ms is one event: attempts that begin, how others ended, what left the
-// queue. It appends the event behind the last one of a sender, waits until the
+// queue. It appends the event after the last one of a sender, waits until the
 // fold has it, and makes the requests. If another sender has appended meanwhile,
 // the append fails and Run ends; so two never send at the same time, but for
 // requests under way, which the next sender waits for (see Config.Shared).
@@ -45,7 +45,7 @@
 // # Time
 //
 // Lanes wait by a clock of the sender's that is never set back (see clock). A
-// restart does not change since when an endpoint fails. Time in which nobody sent
+// restart does not change since when an endpoint fails. Time in which no process sent
 // does not count towards the days after which it is disabled.
 //
 // # What is kept where

@@ -42,7 +42,7 @@ func newMetrics(s *sender, in prometheus.Registerer) metrics {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "payledger_webhook_in_flight", Help: "Attempts under way.",
 		}),
-		disabled: health.CounterVec(r, "payledger_webhook_endpoints_disabled_total", "Endpoints that were disabled because they failed or wished it, by reason.",
+		disabled: health.CounterVec(r, "payledger_webhook_endpoints_disabled_total", "Endpoints that were disabled because they failed or answered 410, by reason.",
 			"reason", string(projects.DisabledGone), string(projects.DisabledFailing)),
 	}
 	for _, c := range append(webhook.Classes(), classDelivered, classInternal) {
@@ -71,7 +71,7 @@ func newMetrics(s *sender, in prometheus.Registerer) metrics {
 		}
 		return float64(n)
 	})
-	gauge("payledger_webhook_lanes_waiting", "Payments with notifications in line, counted per endpoint.",
+	gauge("payledger_webhook_lanes_waiting", "Payments with queued notifications, counted per endpoint.",
 		func(e *deliveries.Endpoint) int { return e.Lanes })
 	gauge("payledger_webhook_deliveries_pending", "Notifications not settled.", func(e *deliveries.Endpoint) int { return e.Pending })
 	health.GaugeFunc(r, "payledger_webhook_oldest_pending_age_seconds", "Age of the oldest event with a notification not settled; 0 when there is none.",

@@ -93,7 +93,7 @@ func (l *Lanes) Run(ctx context.Context, in prometheus.Registerer) error {
 	}
 	s.writer.end.Go(s.writer.run)
 	defer s.writer.close()
-	if s.takeUp(ctx) == nil {
+	if s.serveAll(ctx) == nil {
 		select {
 		case <-ctx.Done():
 		case <-s.writer.failed:
@@ -111,9 +111,9 @@ func (l *Lanes) Run(ctx context.Context, in prometheus.Registerer) error {
 	return s.writer.error()
 }
 
-// takeUp lets the endpoints be served. While one fails, or another sender may be at work,
+// serveAll lets the endpoints be served. While one fails, or another sender may be at work,
 // it is recorded at once that this one begins, and otherwise with the first that it sends.
-func (s *sender) takeUp(ctx context.Context) error {
+func (s *sender) serveAll(ctx context.Context) error {
 	s.alone = s.clock.now().Add(requestTime)
 	if s.config.Shared || s.anyFails() {
 		if err := s.writer.insist(ctx, alive); err != nil {
@@ -192,7 +192,7 @@ func (s *sender) keepAlive(ctx context.Context) {
 	}
 }
 
-// alive has an event written, whatever there is to record.
+// alive has an event written, also one without entries.
 func alive(x *tx) error {
 	x.write = true
 	return nil
@@ -274,7 +274,7 @@ func (s *sender) change(group []*waiting) (n int, err error) {
 	return n, err
 }
 
-// append appends an event behind the last one of a sender and waits until it is folded.
+// append appends an event after the last one of a sender and waits until it is folded.
 func (s *sender) append(n deliveries.Noted) error {
 	ctx := context.WithoutCancel(s.sending)
 	c, err := s.config.Ledger.Commit(eventstore.DeliveriesStream(), s.last, n, eventstore.Order{EventID: s.config.IDs.Next()})

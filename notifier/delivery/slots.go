@@ -20,8 +20,8 @@ const slowAfter = time.Second
 //     together; the first one of an endpoint while less than five eighths; the
 //     first one of a project while less than seven eighths.
 //
-// An endpoint that gets none waits in line. A free slot is granted to the
-// endpoint in line that may have one more and holds the fewest; of several, to
+// An endpoint that gets none waits in the queue. A free slot is granted to the
+// queued endpoint that may have one more and holds the fewest; of several, to
 // the first.
 type slots struct {
 	max int
@@ -80,7 +80,7 @@ func (s *slots) add(e *share, n int) {
 }
 
 // takeOrWait takes up to n slots for an endpoint. If there is none the endpoint
-// stands in line after this, and is nudged when one is granted to it.
+// is queued after this, and is nudged when one is granted to it.
 func (s *slots) takeOrWait(t *target, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *slots) give(t *target, n int) {
 	s.grant()
 }
 
-// grant gives free slots to the endpoints in line.
+// grant gives free slots to the queued endpoints.
 func (s *slots) grant() {
 	for s.taken < s.max {
 		next := -1
@@ -163,14 +163,14 @@ func (s *slots) setQuick(e *share, quick bool) {
 	s.add(e, held)
 }
 
-// waits reports whether an endpoint stands in line.
+// waits reports whether an endpoint is queued.
 func (s *slots) waits(t *target) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.line, t)
 }
 
-// waiting is how many endpoints stand in line.
+// waiting is how many endpoints are queued.
 func (s *slots) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"payledger/domain/deliveries"
 )
 
-// checkEvery is how often an endpoint with deliveries in line is looked up while
+// checkEvery is how often an endpoint with queued deliveries is looked up while
 // nothing is due, so that it is noticed if it was disabled or removed. A project
 // that cannot be read is read again after retryRead.
 const (
@@ -64,7 +64,7 @@ func (t *target) offer(k deliveries.DueKey) {
 }
 
 // nudge lets the endpoint's goroutine look again.
-func (t *target) nudge() { poke(t.wake) }
+func (t *target) nudge() { wake(t.wake) }
 
 // tryNow lets an attempt begin although the circuit breaker is open.
 func (t *target) tryNow(now domain.Instant) {
@@ -131,7 +131,7 @@ func (s *sender) serve(ctx context.Context, t *target) error {
 }
 
 // turn does what can be done for an endpoint now and says how long there will be
-// nothing else to do, unless it is nudged. It waits in line for a slot as long as
+// nothing else to do, unless it is nudged. It stays in the queue for a slot as long as
 // it wants one.
 func (s *sender) turn(ctx context.Context, t *target) (time.Duration, error) {
 	wants := false

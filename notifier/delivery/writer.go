@@ -16,7 +16,7 @@ import (
 // syncs.
 const minCommitInterval = 10 * time.Millisecond
 
-// retryFull is how long an operation waits when the log takes up nothing.
+// retryFull is how long an operation waits when the log accepts nothing.
 const retryFull = time.Second
 
 // op decides what the next event records. An error ends the writer.
@@ -24,7 +24,7 @@ type op func(x *tx) error
 
 // writer is the one goroutine that appends what is sent. Waiting operations share an
 // event, and none is answered, and no attempt is made, before that is durable. While the
-// log takes up nothing they are refused with its error.
+// log accepts nothing they are refused with its error.
 type writer struct {
 	sender *sender
 	end    sync.WaitGroup
@@ -53,12 +53,12 @@ func (w *writer) do(o op) error {
 		return w.err
 	}
 	w.queue = append(w.queue, p)
-	poke(w.wake)
+	wake(w.wake)
 	w.mu.Unlock()
 	return <-p.done
 }
 
-// insist is do, but while the log takes up nothing it tries again until ctx ends.
+// insist is do, but while the log accepts nothing it tries again until ctx ends.
 func (w *writer) insist(ctx context.Context, o op) error {
 	for {
 		err := w.do(o)
@@ -155,14 +155,14 @@ func (w *writer) error() error {
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closed = true
-	poke(w.wake)
+	wake(w.wake)
 	w.mu.Unlock()
 	w.end.Wait()
 }
 
-// poke wakes the reader of a channel that holds one element, or leaves the poke
+// wake wakes the reader of a channel that holds one element, or leaves the one
 // that it has not taken yet.
-func poke(c chan struct{}) {
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -182,7 +182,7 @@ func (d *draft) payment(c *change, e domain.Event) error {
 	return nil
 }
 
-// noted applies an event of a sender, or what somebody asked for.
+// noted applies an event of a sender, or a request to send.
 func (d *draft) noted(r *eventstore.Stored, n deliveries.Noted) error {
 	now := max(n.At, d.next.Time)
 	if n.At > 0 {
@@ -566,7 +566,7 @@ func (d *draft) drop(endpoint string, r *row[deliveries.Delivery]) {
 // old calls fn for up to n rows whose id is from before the horizon, from the one after
 // seen on. At the end it begins again.
 func old[V any](seen *string, t *table.Table[V], n int, horizon domain.Instant, fn func(key string) error) error {
-	rows, _, err := t.Window(context.Background(), table.Range{Lo: *seen, Hi: idKey(firstID(horizon))}, false, n) //nolint:forbidigo // nobody gives up a fold
+	rows, _, err := t.Window(context.Background(), table.Range{Lo: *seen, Hi: idKey(firstID(horizon))}, false, n) //nolint:forbidigo // a fold is not given up
 	if err != nil {
 		return err
 	}
