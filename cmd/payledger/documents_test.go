@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -175,12 +176,15 @@ func stoppedPaidDemo(t *testing.T) []string {
 // events of the log damaged.
 func damagedPaidDemo(t *testing.T) []string {
 	t.Helper()
-	s := start(t, "demo", "--data", filepath.Join(t.TempDir(), "d"))
+	s := start(t, "demo", "--admin-listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "d"))
 	monday := filepath.Join(t.TempDir(), "monday.db")
 	if out, code := payledger(t, "backup", monday, "--data", s.Data); code != 0 {
 		t.Fatal(out)
 	}
 	s.paid(t)
+	eventually(t, "EVENTS has the payment", func() bool {
+		return bytes.Contains(s.scrape(t), []byte("\npayledger_relay_lag_events 0\n"))
+	})
 	if code := s.stop(); code != 0 {
 		t.Fatalf("the demo ended with %d", code)
 	}
