@@ -15,10 +15,25 @@ func (e *Engine) TimeOf(ctx context.Context, p eventstore.Position) (domain.Inst
 	if p == 0 {
 		return 0, nil
 	}
-	for r, err := range e.store.Scan(ctx, p-1, eventstore.Filter{}) {
-		return domain.InstantOf(r.At), err
+	r, err := e.recordAt(ctx, p)
+	return domain.InstantOf(r.At), err
+}
+
+// EventAt is the event at a position.
+func (e *Engine) EventAt(ctx context.Context, p eventstore.Position) (eventstore.Stored, domain.Event, error) {
+	r, err := e.recordAt(ctx, p)
+	if err != nil {
+		return r, nil, err
 	}
-	return 0, &eventstore.CorruptError{Position: p, Reason: "missing"}
+	event, err := e.codec.Event(r)
+	return r, event, err
+}
+
+func (e *Engine) recordAt(ctx context.Context, p eventstore.Position) (eventstore.Stored, error) {
+	for r, err := range e.store.Scan(ctx, p-1, eventstore.Filter{}) {
+		return r, err
+	}
+	return eventstore.Stored{}, &eventstore.CorruptError{Position: p, Reason: "missing"}
 }
 
 // Overlooked makes sure that a payment which Payment did not find is none of the

@@ -101,7 +101,6 @@ func (v *accountsView) post(r eventstore.Stored, event domain.Event) []posted {
 	if len(postings) == 0 {
 		return nil
 	}
-	payment, _ := domain.ParseID(r.Stream.ID)
 	out := make([]posted, len(postings))
 	for i, p := range postings {
 		after := account{Project: r.Stream.Project, Currency: p.Currency, Account: p.Account}
@@ -118,10 +117,7 @@ func (v *accountsView) post(r eventstore.Stored, event domain.Event) []posted {
 			v.Replace(after.key(), &after)
 		}
 		v.set(&after)
-		out[i] = posted{&after, journalEntry{
-			event: r.Commit, payment: payment, refund: domain.FactsOf(event).Refund,
-			amount: p.Amount, balance: after.Balance, typ: event.Type(),
-		}}
+		out[i] = posted{&after, journalEntry{p.Amount, after.Balance}}
 	}
 	return out
 }

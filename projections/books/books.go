@@ -20,6 +20,8 @@ type Log interface {
 	Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error)
 	// TimeOf is the time of the event at a position, 0 for position 0.
 	TimeOf(ctx context.Context, p eventstore.Position) (domain.Instant, error)
+	// EventAt is the event at a position.
+	EventAt(ctx context.Context, p eventstore.Position) (eventstore.Stored, domain.Event, error)
 }
 
 // Books are the accounts of all projects. Their methods are the reads.

@@ -29,47 +29,28 @@ type JournalLine struct {
 // as of a position is the last one up to there.
 type journalView struct{ *table.Table[journalEntry] }
 
-// journalEntry is the part of a line that is not in its key.
-type journalEntry struct {
-	event   domain.ID
-	payment domain.ID
-	refund  domain.ID
-	amount  domain.Sum
-	balance domain.Sum
-	typ     string
-}
+// journalEntry is the part of a line that is neither in its key nor in the event, which
+// the log has.
+type journalEntry struct{ amount, balance domain.Sum }
 
 func newJournalView(db *table.DB) *journalView {
 	return &journalView{table.New(db, "journal", appendJournal, parseJournal)}
 }
 
-// The form of a line: a byte of flags, the event's type, the ids of event and
-// payment, and of the refund if there is one, then amount and balance, as
-// varints or, when one of them has more than 64 bits, as 16 bytes each.
+// The form of a line: a byte that says how, then amount and balance, as varints or, when one
+// of them has more than 64 bits, as 16 bytes each.
 const (
-	lineOfRefund = 1 << iota
+	lineNarrow byte = iota
 	lineWide
 )
 
 func appendJournal(b []byte, l journalEntry) ([]byte, error) {
 	amount, narrow := narrowSum(l.amount)
 	balance, both := narrowSum(l.balance)
-	flags := byte(0)
-	if !l.refund.IsZero() {
-		flags |= lineOfRefund
+	if narrow && both {
+		return binary.AppendVarint(binary.AppendVarint(append(b, lineNarrow), amount), balance), nil
 	}
-	if !narrow || !both {
-		flags |= lineWide
-	}
-	b = append(b, flags)
-	b = appendLineType(b, l.typ)
-	b = append(append(b, l.event[:]...), l.payment[:]...)
-	if flags&lineOfRefund != 0 {
-		b = append(b, l.refund[:]...)
-	}
-	if flags&lineWide == 0 {
-		return binary.AppendVarint(binary.AppendVarint(b, amount), balance), nil
-	}
+	b = append(b, lineWide)
 	for _, s := range []domain.Sum{l.amount, l.balance} {
 		hi, lo := s.Bits()
 		b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, hi), lo)
@@ -79,14 +60,12 @@ func appendJournal(b []byte, l journalEntry) ([]byte, error) {
 
 func parseJournal(b []byte) (l journalEntry, err error) {
 	d := values.Decode(b)
-	flags := d.Byte()
-	l.typ = lineType(&d)
-	l.event, l.payment = d.ID(), d.ID()
-	if flags&lineOfRefund != 0 {
-		l.refund = d.ID()
+	form := d.Byte()
+	if form > lineWide {
+		d.Fail()
 	}
 	for _, s := range []*domain.Sum{&l.amount, &l.balance} {
-		if flags&lineWide == 0 {
+		if form == lineNarrow {
 			n := d.Int()
 			*s = domain.SumFromBits(uint64(n>>63), uint64(n))
 		} else if half := d.Bytes(16); half != nil {
@@ -99,39 +78,6 @@ func parseJournal(b []byte) (l journalEntry, err error) {
 func narrowSum(s domain.Sum) (n int64, ok bool) {
 	hi, lo := s.Bits()
 	return int64(lo), int64(hi) == int64(lo)>>63
-}
-
-// lineTypes are the types of events that move money, by their number from 1;
-// 0 is any other, and its name follows.
-func lineTypes() [10]string {
-	return [...]string{
-		domain.TypePaymentPaid, domain.TypePaymentLateFunds, domain.TypeRefundCreated, domain.TypeRefundSucceeded,
-		domain.TypeRefundFailed, domain.TypeReturnCreated, domain.TypeReturnSucceeded, domain.TypeReturnFailed,
-		domain.TypePaymentRefundedAtProvider, domain.TypePaymentSuspenseSettled,
-	}
-}
-
-func appendLineType(b []byte, name string) []byte {
-	for i, t := range lineTypes() {
-		if t == name {
-			return append(b, byte(i+1))
-		}
-	}
-	return values.AppendText(append(b, 0), name)
-}
-
-func lineType(d *values.Decoder) string {
-	n := d.Byte()
-	if n == 0 {
-		return string(d.Text())
-	}
-	for i, t := range lineTypes() {
-		if byte(i+1) == n {
-			return t
-		}
-	}
-	d.Fail()
-	return ""
 }
 
 // positionOf is the position at a journal key's end.

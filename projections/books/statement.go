@@ -83,11 +83,30 @@ func (b *Books) Journal(ctx context.Context, q JournalQuery) (JournalPage, error
 			}
 		}
 	}
-	lines = q.firstLines(lines, want)
-	if len(lines) == want {
-		return JournalPage{Lines: lines[:want-1], More: true}, nil
+	page := JournalPage{Lines: q.firstLines(lines, want)}
+	if page.More = len(page.Lines) == want; page.More {
+		page.Lines = page.Lines[:want-1]
 	}
-	return JournalPage{Lines: lines}, nil
+	return page, b.explain(ctx, page.Lines)
+}
+
+// explain adds what the events say to lines in the order of the log.
+func (b *Books) explain(ctx context.Context, lines []JournalLine) error {
+	for i := range lines {
+		l := &lines[i]
+		if i > 0 && lines[i-1].Position == l.Position {
+			of := lines[i-1]
+			l.At, l.Event, l.Type, l.Payment, l.Refund = of.At, of.Event, of.Type, of.Payment, of.Refund
+			continue
+		}
+		r, e, err := b.log.EventAt(ctx, l.Position)
+		if err != nil {
+			return err
+		}
+		l.At, l.Event, l.Type, l.Refund = domain.IDTime(r.Commit), r.Commit, e.Type(), domain.FactsOf(e).Refund
+		l.Payment, _ = domain.ParseID(r.Stream.ID)
+	}
+	return nil
 }
 
 // span is the positions, both inclusive, that a query is about.
@@ -128,10 +147,9 @@ func (b *Books) linesOf(
 	}
 	lines := make([]JournalLine, 0, len(found))
 	for _, f := range found {
-		v := f.Value
 		l := JournalLine{
-			Position: positionOf(f.Key), At: domain.IDTime(v.event), Project: a.Project, Event: v.event, Type: v.typ, Payment: v.payment,
-			Refund: v.refund, Account: a.Account, Currency: a.Currency, Amount: v.amount, Balance: v.balance,
+			Position: positionOf(f.Key), Project: a.Project, Account: a.Account, Currency: a.Currency,
+			Amount: f.Value.amount, Balance: f.Value.balance,
 		}
 		if q.After.Position == 0 || q.order(l.Place(), q.After) > 0 {
 			lines = append(lines, l)
