@@ -118,6 +118,7 @@ const (
 	TypeRefundCreated   = "refund.created"
 	TypeRefundSucceeded = "refund.succeeded"
 	TypeRefundFailed    = "refund.failed"
+	TypeRefundReturned  = "refund.returned"
 	TypeReturnCreated   = "return.created"
 	TypeReturnSucceeded = "return.succeeded"
 	TypeReturnFailed    = "return.failed"
@@ -180,6 +181,7 @@ func Events() []EventType {
 		}),
 		NewEventType(2, RefundSucceededEvent{RefundID: id, Signal: signal(OutcomeSucceeded, &id)}),
 		NewEventType(2, RefundFailedEvent{RefundID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
+		NewEventType(1, RefundReturned{RefundID: id, Reason: "account_closed", Signal: signal(OutcomeReturned, &id)}),
 		NewEventType(1, PaymentAttemptBegun{
 			Attempt: 1, Key: "01M1R78FJBM8T4R7B5N0C1D2E3-1", BegunAt: at, Language: "ru", Merchant: "Чайная лавка",
 		}),

@@ -13,6 +13,7 @@ const (
 	KindRefundPending          Kind = "refund.pending"
 	KindRefundSucceeded        Kind = "refund.succeeded"
 	KindRefundFailed           Kind = "refund.failed"
+	KindRefundReturned         Kind = "refund.returned"
 	KindEndpointTest           Kind = "endpoint.test"
 )
 
@@ -24,15 +25,15 @@ type KindType struct {
 	When  string // when it is sent, for the documentation page
 }
 
-// KindTypes is the table of kinds: those that an endpoint can subscribe to, then
-// endpoint.test, which is sent on request only.
+// KindTypes is the table of kinds: those that an endpoint can subscribe to, a new one after
+// those before, then endpoint.test, which is sent on request only.
 func KindTypes() []KindType {
 	all := kindTypes()
 	return all[:]
 }
 
 // kindTypes is an array, which needs no allocation: KindOf is called for each event.
-func kindTypes() [9]KindType {
+func kindTypes() [10]KindType {
 	return [...]KindType{
 		{KindPaymentCreated, TypePaymentCreated, false, "the payment was created and every way to pay it is paused; or the customer can pay, for an endpoint that does not take payment.awaiting_payment"},
 		{KindPaymentAwaitingPayment, TypePaymentRouteAssigned, false, "the customer can pay, mostly from the payment's creation on"},
@@ -42,6 +43,7 @@ func kindTypes() [9]KindType {
 		{KindRefundPending, TypeRefundCreated, false, "a refund was created"},
 		{KindRefundSucceeded, TypeRefundSucceeded, true, "the money was returned"},
 		{KindRefundFailed, TypeRefundFailed, true, "the refund did not succeed; another one can be made"},
+		{KindRefundReturned, TypeRefundReturned, true, "the money of a refund that had succeeded came back to you; the refund stays succeeded, and another one can be made"},
 		{KindEndpointTest, "", true, "you ask for it, see below; it has no sequence and no position"},
 	}
 }

@@ -67,7 +67,11 @@ type Refund struct {
 	Amount    Amount       `json:"amount"`
 	Currency  Currency     `json:"currency"`
 	CreatedAt Instant      `json:"created_at"`
+	Returned  bool         `json:"returned,omitzero"` // it succeeded, and later its money came back
 }
+
+// Holds reports whether the payment's money went, or is about to go, by the refund.
+func (r Refund) Holds() bool { return r.Status != RefundFailed && !r.Returned }
 
 // PaymentCommand is a request to change a payment.
 type PaymentCommand interface{ decidePayment(Payment) (Event, error) }
@@ -103,8 +107,8 @@ type ApplySignal struct {
 	// payment booked it, or the money went back by another refund or return.
 	Earlier       *Signal
 	ReferenceUsed bool
-	// Reason is why the provider refused a refund or a return, for the operator; ""
-	// if it did not say.
+	// Reason is why the provider refused a refund or a return, or why the money of a
+	// refund came back, for the operator; "" if it did not say.
 	Reason string
 	// Unrecorded is the number of the payment's signals that were refused without
 	// an event since the last recorded refusal.
@@ -335,8 +339,10 @@ func (c ApplySignal) decideRefundSignal(p Payment) Event {
 		return refused(s, ReasonReferenceUsed)
 	case s.Outcome == OutcomeSucceeded && r.Status.CanBecome(RefundSucceeded):
 		return succeeded
-	case s.Outcome == OutcomeFailed && r.Status.CanBecome(RefundFailed):
-		return failed
+	case (s.Outcome == OutcomeFailed || s.Outcome == OutcomeReturned) && r.Status.CanBecome(RefundFailed):
+		return failed // money that came back before its arrival was heard of, too: nothing is owed to anyone
+	case s.Outcome == OutcomeReturned && r.Status == RefundSucceeded && !r.Returned && !isReturn:
+		return RefundReturned{RefundID: r.ID, Reason: reason, Signal: s}
 	}
 	return refused(s, ReasonFinalStatus)
 }
@@ -352,7 +358,7 @@ func (c CreateRefund) decidePayment(p Payment) (Event, error) {
 	}
 	for _, r := range p.Refunds {
 		switch {
-		case r.Status != RefundFailed:
+		case r.Holds():
 			return nil, &Refusal{Code: RefundExists, RefundID: r.ID, RefundStatus: r.Status}
 		case r.ID == c.RefundID:
 			// Cannot happen: the caller issues a new id for each object.
@@ -375,15 +381,21 @@ func (p Payment) Refund(id ID) (Refund, bool) {
 }
 
 // RefundStatus is what became of the money that paid the payment: the status of its
-// last refund, "" for none. Refunds before the last one have failed. It is RefundByHand
-// where the provider has returned some of the money by another hand and no refund is
-// pending or has succeeded.
+// last refund, "" for none, or RefundCameBack. Refunds before the last one have failed or
+// come back. It is RefundByHand where the provider has returned some of the money by
+// another hand and no refund holds.
 func (p Payment) RefundStatus() RefundStatus {
 	var last RefundStatus
 	if len(p.Refunds) > 0 {
-		last = p.Refunds[len(p.Refunds)-1].Status
+		r := p.Refunds[len(p.Refunds)-1]
+		if last = r.Status; r.Returned {
+			last = RefundCameBack
+		}
+		if r.Holds() {
+			return last
+		}
 	}
-	if (last == "" || last == RefundFailed) && p.ReturnedByHand() > 0 {
+	if p.ReturnedByHand() > 0 {
 		return RefundByHand
 	}
 	return last
@@ -400,12 +412,12 @@ func (p Payment) ReturnedByHand() (total Amount) {
 	return total
 }
 
-// Returned is how much of the money that paid the payment went back to the customer, by
+// Returned is how much of the money that paid the payment the customer has back, by
 // a refund or by another hand.
 func (p Payment) Returned() Amount {
 	total := p.ReturnedByHand()
 	for _, r := range p.Refunds {
-		if r.Status == RefundSucceeded {
+		if r.Status == RefundSucceeded && !r.Returned {
 			total += r.Amount
 		}
 	}

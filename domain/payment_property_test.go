@@ -76,7 +76,7 @@ func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
 	case 5, 6:
 		newest := fresh
 		newest[15]--
-		outcome := rapid.SampledFrom([]domain.Outcome{"succeeded", "failed"}).Draw(t, "outcome of the newest refund")
+		outcome := rapid.SampledFrom([]domain.Outcome{"succeeded", "failed", "returned"}).Draw(t, "outcome of the newest refund")
 		return domain.ApplySignal{Signal: refundWord(outcome, rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "reference"), newest)}
 	default:
 		return domain.ApplySignal{Signal: drawSignal(t)}
@@ -102,6 +102,7 @@ func drawEvent(t *rapid.T) domain.Event {
 		created,
 		domain.RefundSucceededEvent{RefundID: refund, Signal: s},
 		domain.RefundFailedEvent{RefundID: refund, Signal: s},
+		domain.RefundReturned{RefundID: refund, Signal: s},
 		domain.PaymentAttemptBegun{Attempt: 1, Language: "ru"},
 		domain.PaymentAttemptBegun{Attempt: 2, Language: "ru"},
 		domain.PaymentAttemptOffered{Attempt: 1, Reference: s.Reference},
@@ -161,7 +162,10 @@ func checkForward(t *rapid.T, before, after domain.Payment) {
 		if r.Status != "pending" && r.Status != now.Status {
 			t.Fatalf("refund %s went from %s to %s", r.ID, r.Status, now.Status)
 		}
-		if r.Status = now.Status; r != now {
+		if r.Returned && !now.Returned || now.Returned && now.Status != "succeeded" {
+			t.Fatalf("refund %+v became %+v", r, now)
+		}
+		if r.Status, r.Returned = now.Status, now.Returned; r != now {
 			t.Fatalf("refund %+v became %+v", r, now)
 		}
 	}
@@ -191,7 +195,7 @@ func checkConsistent(t *rapid.T, p domain.Payment) {
 		if r.Amount != p.Amount || r.Currency != p.Currency {
 			t.Fatalf("refund of %s %s of a payment of %s %s", r.Amount, r.Currency, p.Amount, p.Currency)
 		}
-		if r.Status != "failed" {
+		if r.Status != "failed" && !r.Returned {
 			open++
 		}
 	}

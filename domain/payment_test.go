@@ -88,6 +88,10 @@ func refunded() []domain.Event {
 	return append(refunding(), domain.RefundSucceededEvent{RefundID: id(2), Signal: refundWord("succeeded", "R", id(2))})
 }
 
+func cameBack() []domain.Event {
+	return append(refunded(), domain.RefundReturned{RefundID: id(2), Reason: "account_closed", Signal: refundWord("returned", "R", id(2))})
+}
+
 func unrefunded() []domain.Event {
 	return append(refunding(), domain.RefundFailedEvent{RefundID: id(2), Signal: refundWord("failed", "R", id(2))})
 }
@@ -417,6 +421,12 @@ func TestCreateRefund(t *testing.T) {
 		{name: "refund pending", given: refunding(), when: refund, wantErr: exists(domain.RefundPending)},
 		{name: "refund succeeded", given: refunded(), when: refund, wantErr: exists(domain.RefundSucceeded)},
 		{name: "refund failed", given: unrefunded(), when: refund, want: want},
+		{name: "refund came back", given: cameBack(), when: refund, want: want},
+		{
+			name: "second refund pending after the first came back", given: append(cameBack(), refundCreated(3)),
+			when:    domain.CreateRefund{At: expiresAt, RefundID: id(4)},
+			wantErr: &domain.Refusal{Code: domain.RefundExists, RefundID: id(3), RefundStatus: domain.RefundPending},
+		},
 		{
 			name: "second refund pending after the first failed", given: again,
 			when: domain.CreateRefund{At: expiresAt, RefundID: id(4)},

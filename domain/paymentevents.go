@@ -363,6 +363,37 @@ func (e RefundFailedEvent) origin(p Payment, _ Recorded) (Payment, PaymentComman
 	return p, ApplySignal{Signal: e.Signal, Reason: e.Reason}, errors.Join(err, validReason(e.Reason))
 }
 
+// RefundReturned records that the money of a refund that had succeeded came back: the
+// merchant has it again. The refund stays succeeded.
+type RefundReturned struct {
+	RefundID ID     `json:"refund_id"`
+	Reason   string `json:"reason,omitempty"` // the provider's, as a code; "": it gave none
+	Signal   Signal `json:"signal"`
+}
+
+func (RefundReturned) Type() string { return TypeRefundReturned }
+
+func (e RefundReturned) evolvePayment(p Payment) Payment {
+	p.Refunds = slices.Clone(p.Refunds)
+	for i, r := range p.Refunds {
+		p.Refunds[i].Returned = r.Returned || r.ID == e.RefundID && r.Status == RefundSucceeded
+	}
+	return p.remember(&e.Signal)
+}
+
+func (e RefundReturned) postings() []Posting {
+	return entry(AcquirerReceivable(e.Signal.Route), MerchantPayable, e.Signal.Amount, e.Signal.Currency)
+}
+
+func (e RefundReturned) facts() Facts {
+	return Facts{Refund: e.RefundID, Reason: e.Reason, Signal: &e.Signal, Result: SignalApplied}
+}
+
+func (e RefundReturned) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	p, _, err := e.Signal.origin(p, true)
+	return p, ApplySignal{Signal: e.Signal, Reason: e.Reason}, errors.Join(err, validReason(e.Reason))
+}
+
 func (p Payment) remember(s *Signal) Payment {
 	if s != nil {
 		p.Signals = append(slices.Clip(p.Signals), *s)

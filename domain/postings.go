@@ -50,6 +50,7 @@ type Posting struct {
 //	refund.created      merchant payable      to  refunds in flight
 //	refund.succeeded    refunds in flight     to  acquirer receivable
 //	refund.failed       refunds in flight     to  merchant payable
+//	refund.returned     acquirer receivable   to  merchant payable
 //	return.created      suspense              to  refunds in flight
 //	return.succeeded    refunds in flight     to  acquirer receivable
 //	return.failed       refunds in flight     to  suspense

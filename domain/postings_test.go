@@ -59,6 +59,10 @@ func TestPostings(t *testing.T) {
 			domain.ReturnCreated{ReturnID: id(2), Reference: "P", Amount: sum, Currency: "RUB"},
 			[]domain.Posting{line("suspense", "RUB", sum), line("refunds_in_flight", "RUB", -sum)},
 		},
+		"refund returned": {
+			domain.RefundReturned{RefundID: id(2), Signal: refundWord("returned", "R", id(2))},
+			[]domain.Posting{line("acquirer_receivable:sandbox", "RUB", sum), line("merchant_payable", "RUB", -sum)},
+		},
 		"return succeeded": {
 			domain.ReturnSucceeded{ReturnID: id(2), Signal: refundWord("succeeded", "R", id(2))},
 			[]domain.Posting{line("refunds_in_flight", "RUB", sum), line("acquirer_receivable:sandbox", "RUB", -sum)},
@@ -86,7 +90,7 @@ func TestEveryEventHasAMeaningForTheBooks(t *testing.T) {
 		"payment.failed": false, "payment.signal_refused": false, "payment.late_funds": true,
 		"payment.attempt_begun": false, "payment.attempt_offered": false, "payment.attempt_failed": false,
 		"payment.refunded_at_provider": true, "payment.suspense_settled": true, "return.created": true, "return.succeeded": true, "return.failed": true,
-		"refund.created": true, "refund.succeeded": true, "refund.failed": true,
+		"refund.created": true, "refund.succeeded": true, "refund.failed": true, "refund.returned": true,
 	}
 	for _, e := range domain.Events() {
 		want, named := moves[e.Name]
@@ -197,10 +201,10 @@ func checkBooks(t *rapid.T, p domain.Payment, books map[book]domain.Sum) {
 	if p.Status == "paid" {
 		owed := domain.MerchantPayable
 		for _, r := range p.Refunds {
-			switch r.Status {
-			case "pending":
+			switch {
+			case r.Status == "pending":
 				owed = domain.RefundsInFlight
-			case "succeeded":
+			case r.Status == "succeeded" && !r.Returned:
 				owed = receivable // nothing is left
 			}
 		}

@@ -144,7 +144,7 @@ func (p Payment) merchantHas(e Settlement) bool {
 		}
 	}
 	return e.Reference == p.PaidReference && e.Currency == p.Currency && e.Amount <= left &&
-		!slices.ContainsFunc(p.Refunds, func(r Refund) bool { return r.Status != RefundFailed })
+		!slices.ContainsFunc(p.Refunds, Refund.Holds)
 }
 
 // Settled is the last settlement of a reference.

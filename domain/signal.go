@@ -15,6 +15,7 @@ const (
 	OutcomeFailed    Outcome = "failed"
 	OutcomeExpired   Outcome = "expired"
 	OutcomeSucceeded Outcome = "succeeded"
+	OutcomeReturned  Outcome = "returned" // the money of a refund that succeeded came back
 )
 
 // Signal is a provider's report on a payment or one of its refunds. Reference is
@@ -63,7 +64,7 @@ func (s Signal) Validate() error {
 	case s.Outcome == "":
 		refuse("outcome", Required)
 	case s.RefundID == nil && s.Outcome != OutcomePaid && s.Outcome != OutcomeFailed && s.Outcome != OutcomeExpired,
-		s.RefundID != nil && s.Outcome != OutcomeSucceeded && s.Outcome != OutcomeFailed:
+		s.RefundID != nil && s.Outcome != OutcomeSucceeded && s.Outcome != OutcomeFailed && s.Outcome != OutcomeReturned:
 		refuse("outcome", InvalidValue)
 	}
 	if e := checkReference(s.Reference); e != nil {

@@ -28,14 +28,14 @@ func failedBy(s domain.Signal) domain.Event {
 func TestEveryOutcomeInEveryStatus(t *testing.T) {
 	t.Parallel()
 	pays, fails, expires := word("paid", "X"), word("failed", "X"), word("expired", "X")
-	succeeds, sinks := refundWord("succeeded", "X", id(2)), refundWord("failed", "X", id(2))
+	succeeds, sinks, returns := refundWord("succeeded", "X", id(2)), refundWord("failed", "X", id(2)), refundWord("returned", "X", id(2))
 	notFound := &domain.Refusal{Code: domain.PaymentNotFound}
 	tooEarly := &domain.TooEarlyError{}
 	const final, unknown = domain.ReasonFinalStatus, domain.ReasonUnknownRefund
 
 	var table []decision
 	given := func(name string, past []domain.Event, byOutcome map[domain.Outcome]decision, refund map[domain.Outcome]decision) {
-		for _, s := range []domain.Signal{pays, fails, expires, succeeds, sinks} {
+		for _, s := range []domain.Signal{pays, fails, expires, succeeds, sinks, returns} {
 			rows, kind := byOutcome, "payment"
 			if s.RefundID != nil {
 				rows, kind = refund, "refund"
@@ -50,10 +50,16 @@ func TestEveryOutcomeInEveryStatus(t *testing.T) {
 	}
 	type rows = map[domain.Outcome]decision
 	all := func(err error) rows {
-		return rows{"paid": {wantErr: err}, "failed": {wantErr: err}, "expired": {wantErr: err}, "succeeded": {wantErr: err}}
+		return rows{"paid": {wantErr: err}, "failed": {wantErr: err}, "expired": {wantErr: err}, "succeeded": {wantErr: err}, "returned": {wantErr: err}}
 	}
-	noRefund := rows{"succeeded": {want: refusedFor(unknown, succeeds)}, "failed": {want: refusedFor(unknown, sinks)}}
-	oldRefund := rows{"succeeded": {want: refusedFor(final, succeeds)}, "failed": {want: refusedFor(final, sinks)}}
+	noRefund := rows{
+		"succeeded": {want: refusedFor(unknown, succeeds)}, "failed": {want: refusedFor(unknown, sinks)},
+		"returned": {want: refusedFor(unknown, returns)},
+	}
+	oldRefund := rows{
+		"succeeded": {want: refusedFor(final, succeeds)}, "failed": {want: refusedFor(final, sinks)},
+		"returned": {want: refusedFor(final, returns)},
+	}
 	stays := func(reason string) rows {
 		return rows{
 			"paid": {want: lateFor(reason, pays)}, "failed": {want: refusedFor(final, fails)},
@@ -73,8 +79,14 @@ func TestEveryOutcomeInEveryStatus(t *testing.T) {
 	given("refund pending", refunding(), stays(domain.ReasonPaidTwice), rows{
 		"succeeded": {want: domain.RefundSucceededEvent{RefundID: id(2), Signal: succeeds}},
 		"failed":    {want: domain.RefundFailedEvent{RefundID: id(2), Signal: sinks}},
+		// Its arrival was not heard of, and will be refused.
+		"returned": {want: domain.RefundFailedEvent{RefundID: id(2), Signal: returns}},
 	})
-	given("refund succeeded", refunded(), stays(domain.ReasonPaidTwice), oldRefund)
+	given("refund succeeded", refunded(), stays(domain.ReasonPaidTwice), rows{
+		"succeeded": oldRefund["succeeded"], "failed": oldRefund["failed"],
+		"returned": {want: domain.RefundReturned{RefundID: id(2), Signal: returns}},
+	})
+	given("refund came back", cameBack(), stays(domain.ReasonPaidTwice), oldRefund)
 	given("refund failed", unrefunded(), stays(domain.ReasonPaidTwice), oldRefund)
 	given("no route was found", unroutable(), rows{
 		"paid":    {want: refusedFor(domain.ReasonWrongRoute, pays)},
@@ -83,6 +95,7 @@ func TestEveryOutcomeInEveryStatus(t *testing.T) {
 	}, rows{
 		"succeeded": {want: refusedFor(domain.ReasonWrongRoute, succeeds)},
 		"failed":    {want: refusedFor(domain.ReasonWrongRoute, sinks)},
+		"returned":  {want: refusedFor(domain.ReasonWrongRoute, returns)},
 	})
 	runDecisions(t, table)
 }
@@ -164,10 +177,12 @@ func TestReferences(t *testing.T) {
 		{name: "late funds again", given: past, when: signalled(late)},
 		{name: "refused again", given: past, when: signalled(strange)},
 		{name: "refund settled again", given: refunded(), when: signalled(refundWord("succeeded", "R", id(2)))},
+		{name: "refund came back again", given: cameBack(), when: signalled(refundWord("returned", "R", id(2)))},
 		{name: "refund failed again", given: unrefunded(), when: signalled(refundWord("failed", "R", id(2)))},
 
 		conflict("paid again with less", paid(), with(word("paid", "P"), less)),
 		conflict("late funds, then the right sum under their reference", past, word("paid", "L")),
+		conflict("refund came back again with less", cameBack(), with(refundWord("returned", "R", id(2)), less)),
 		conflict("refund settled again with less", refunded(), with(refundWord("succeeded", "R", id(2)), less)),
 
 		{
@@ -205,6 +220,7 @@ func TestValidateSignal(t *testing.T) {
 		"expired":          {signal: word("expired", "X")},
 		"refund succeeded": {signal: refundWord("succeeded", "X", id(2))},
 		"refund failed":    {signal: refundWord("failed", "X", id(2))},
+		"refund came back": {signal: refundWord("returned", "X", id(2))},
 		"longest reference": {
 			signal: word("paid", strings.Repeat("x", domain.MaxReference)),
 		},
@@ -221,6 +237,9 @@ func TestValidateSignal(t *testing.T) {
 		},
 		"payment succeeded": {
 			signal: word("succeeded", "X"), want: domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue}},
+		},
+		"payment returned": {
+			signal: word("returned", "X"), want: domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue}},
 		},
 		"refund paid": {
 			signal: refundWord("paid", "X", id(2)), want: domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue}},

@@ -58,13 +58,19 @@ const (
 // that the provider returned by another hand.
 const RefundByHand RefundStatus = ReasonRefundedAtProvider
 
+// RefundCameBack is no status of a refund either: one that has succeeded and whose money
+// came back stays succeeded. Payment.RefundStatus says it of the last refund.
+const RefundCameBack RefundStatus = "returned"
+
 // RefundStatuses lists every refund status.
 func RefundStatuses() []RefundStatus {
 	return []RefundStatus{RefundPending, RefundSucceeded, RefundFailed}
 }
 
 // PaymentRefundStatuses lists what Payment.RefundStatus can say, apart from "".
-func PaymentRefundStatuses() []RefundStatus { return append(RefundStatuses(), RefundByHand) }
+func PaymentRefundStatuses() []RefundStatus {
+	return append(RefundStatuses(), RefundByHand, RefundCameBack)
+}
 
 // CanBecome is the forward-only rule of refunds.
 func (s RefundStatus) CanBecome(next RefundStatus) bool {

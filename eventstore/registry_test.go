@@ -33,6 +33,7 @@ func TestWireNames(t *testing.T) {
 		"refund.created":          domain.RefundCreated{},
 		"refund.succeeded":        domain.RefundSucceededEvent{},
 		"refund.failed":           domain.RefundFailedEvent{},
+		"refund.returned":         domain.RefundReturned{},
 		"payment.attempt_begun":   domain.PaymentAttemptBegun{},
 		"payment.attempt_offered": domain.PaymentAttemptOffered{},
 		"payment.attempt_failed":  domain.PaymentAttemptFailed{},

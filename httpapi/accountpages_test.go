@@ -649,7 +649,12 @@ func TestTheProviderIsPlayedInTheSandbox(t *testing.T) {
 	r := m.refund(p.ID).want(201, "").object()
 	form := b.open(path).has("There is no real provider").token("settle-succeeded")
 	b.post(path+"/settle", url.Values{"form": {form}, "outcome": {"succeeded"}, "refund": {r.ID}}).leads(path).
-		has(`data-status="succeeded"`, "Refunded")
+		has(`data-status="succeeded"`, "Refunded").lacks(path[9:] + `/refund"`)
+	form = b.open(path).has("There is no real provider").token("settle-returned")
+	b.post(path+"/settle", url.Values{"form": {form}, "outcome": {"returned"}, "refund": {r.ID}}).leads(path).
+		has(`data-status="succeeded"`, "Refund came back", "the money is yours again", path[9:]+`/refund"`).lacks("There is no real provider")
+	b.open("/account/payments?refund=returned").has(p.ID, "Refund came back")
+	b.open("/account/refunds").has(r.ID, "Refund came back")
 	live := s.again(func(c *settings) { c.Sandbox, c.Metrics = nil, nil })
 	q := m.pay(`{"amount":"10"}`).want(201, "").object()
 	other := live.browser().signIn(m)

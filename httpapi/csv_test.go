@@ -57,7 +57,7 @@ func TestListsAsCSV(t *testing.T) {
 		t.Errorf("%q", rows)
 	}
 	columns, rows = m.csv("/v1/refunds")
-	if columns != "id,payment_id,status,amount,currency,created_at" || len(rows) != 1 || rows[0][0] != r || rows[0][1] != p || rows[0][2] != "pending" {
+	if columns != "id,payment_id,status,amount,currency,created_at,returned" || len(rows) != 1 || rows[0][0] != r || rows[0][1] != p || rows[0][2] != "pending" {
 		t.Errorf("%s %q", columns, rows)
 	}
 	if _, rows = m.csv("/v1/refunds?payment_id=none"); len(rows) != 0 {

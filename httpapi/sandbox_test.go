@@ -40,6 +40,16 @@ func TestSandboxDecidesOutcomes(t *testing.T) {
 	if p.RefundStatus != "succeeded" {
 		t.Errorf("%+v", p)
 	}
+
+	// The money comes back, once, and another refund can be made.
+	if got := m.post("/v1/sandbox/refunds/"+refund, `{"outcome":"returned"}`).want(200, "").object(); got.Status != "succeeded" {
+		t.Errorf("%+v", got)
+	}
+	m.post("/v1/sandbox/refunds/"+refund, `{"outcome":"returned"}`).want(409, domain.FinalStatus)
+	second := m.refund(id).want(201, "").object().ID
+	if got := m.post("/v1/sandbox/refunds/"+second, `{"outcome":"returned"}`).want(200, "").object(); got.Status != "failed" {
+		t.Errorf("what comes back before it was heard to succeed has failed: %+v", got)
+	}
 }
 
 func TestSandboxBodies(t *testing.T) {

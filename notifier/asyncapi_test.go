@@ -31,7 +31,7 @@ func TestAsyncAPIDescribesWhatTheCodeUses(t *testing.T) {
 		domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict, domain.ReasonReferenceUsed,
 		domain.ReasonWrongAmount, domain.ReasonStartedEarly, domain.ReasonStartedLate, domain.ReasonPaidTwice, domain.ReasonAfterExpired, domain.ReasonAfterFailed,
 		signals.ParkedMalformed, signals.ParkedUnknownPayment, signals.ParkedUnreadable,
-		string(domain.OutcomePaid), string(domain.OutcomeFailed), string(domain.OutcomeExpired), string(domain.OutcomeSucceeded),
+		string(domain.OutcomePaid), string(domain.OutcomeFailed), string(domain.OutcomeExpired), string(domain.OutcomeSucceeded), string(domain.OutcomeReturned),
 	)
 	for _, word := range words {
 		if !strings.Contains(doc, word) {

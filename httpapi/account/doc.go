@@ -13,10 +13,10 @@
 //
 //	{method: "GET", path: "refunds", serve: (*visit).listRefunds}      // {id} in a path: v.Vars["id"]
 //
-//	type refundsPage struct { pageData; Refunds []domain.RefundObject }
+//	type refundsPage struct { pageData; Refunds []wire.RefundRow }
 //
 //	func (v *visit) listRefunds() error {
-//		list, err := v.API.Refunds(v.Ctx(), v.Caller, url.Values{"limit": {"50"}})
+//		list, err := v.API.RefundRows(v.Ctx(), v.Caller, url.Values{"limit": {"50"}})
 //		if err != nil {
 //			return err                           // the frame makes a page of it
 //		}

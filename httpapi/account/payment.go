@@ -26,9 +26,14 @@ func (v *visit) paymentFacts() (paymentFacts, error) {
 func (f paymentFacts) Open() bool { return !f.Payment.Status.Final() }
 
 // Pending is the refund that the provider has not answered yet, nil for none.
-func (f paymentFacts) Pending() *domain.RefundObject {
+func (f paymentFacts) Pending() *wire.RefundRow { return f.refundThat(domain.RefundPending) }
+
+// Succeeded is the refund whose money the customer has, nil for none.
+func (f paymentFacts) Succeeded() *wire.RefundRow { return f.refundThat(domain.RefundSucceeded) }
+
+func (f paymentFacts) refundThat(is domain.RefundStatus) *wire.RefundRow {
 	for i, r := range f.Refunds {
-		if r.Status == domain.RefundPending {
+		if r.Status == is && !r.Returned {
 			return &f.Refunds[i]
 		}
 	}
@@ -37,15 +42,7 @@ func (f paymentFacts) Pending() *domain.RefundObject {
 
 // Refundable reports whether a refund could be made.
 func (f paymentFacts) Refundable() bool {
-	if f.Payment.Status != domain.Paid {
-		return false
-	}
-	for _, r := range f.Refunds {
-		if r.Status != domain.RefundFailed {
-			return false
-		}
-	}
-	return true
+	return f.Payment.Status == domain.Paid && f.Pending() == nil && f.Succeeded() == nil
 }
 
 // event is what of a stored event is shown.

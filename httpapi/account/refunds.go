@@ -5,6 +5,7 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/account/frame"
+	"payledger/httpapi/wire"
 )
 
 // refundsPage is what refunds.html is filled with.
@@ -15,7 +16,7 @@ type refundsPage struct {
 	Status, Payment string // the filters
 	Statuses        []domain.RefundStatus
 	Filtered        bool
-	Refunds         []domain.RefundObject
+	Refunds         []wire.RefundRow
 	Of              subjects
 	CSV             string
 }
@@ -30,11 +31,11 @@ func (v *visit) listRefunds() error {
 	}
 	p.CSV = p.Root + "refunds.csv?" + q.Encode()
 	var err error
-	p.Refunds, p.Pager, err = frame.List(v.Visit, "refunds", v.API.Refunds, q, q)
+	p.Refunds, p.Pager, err = frame.List(v.Visit, "refunds", v.API.RefundRows, q, q)
 	if err := p.BadFilter(err); err != nil {
 		return err
 	}
-	if p.Of, err = v.subjects(p.pageData, each(p.Refunds, func(r domain.RefundObject) *domain.ID { return &r.PaymentID })); err != nil {
+	if p.Of, err = v.subjects(p.pageData, each(p.Refunds, func(r wire.RefundRow) *domain.ID { return &r.PaymentID })); err != nil {
 		return err
 	}
 	return v.Render(p.Answer(), "refunds.html", p)

@@ -44,6 +44,7 @@ func (d pageData) RefundMark(s domain.RefundStatus, byHand, amount domain.Amount
 	}
 	tone := map[domain.RefundStatus]string{
 		domain.RefundPending: "wait", domain.RefundSucceeded: "quiet", domain.RefundFailed: "bad", domain.RefundByHand: "quiet",
+		domain.RefundCameBack: "bad",
 	}[s]
 	if s == domain.RefundByHand && byHand < amount {
 		return d.Tag(tone, d.T("refund_mark.part_at_provider"))

@@ -23,11 +23,13 @@ func receiptOf(l *ui.Locale, p domain.Payment) *receipt {
 		}
 	}
 	if n := len(p.Refunds); n > 0 {
-		switch p.Refunds[n-1].Status {
-		case domain.RefundPending:
+		switch last := p.Refunds[n-1]; {
+		case last.Status == domain.RefundPending:
 			r.Refund = l.T("checkout.refund_pending")
-		case domain.RefundSucceeded:
-			r.Refund = l.T("checkout.refund_succeeded", "Amount", l.Amount(p.Refunds[n-1].Amount, p.Currency))
+		case last.Returned:
+			r.Refund = l.T("checkout.refund_returned")
+		case last.Status == domain.RefundSucceeded:
+			r.Refund = l.T("checkout.refund_succeeded", "Amount", l.Amount(last.Amount, p.Currency))
 		}
 	}
 	return r

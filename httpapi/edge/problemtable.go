@@ -157,7 +157,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.RefundExists, http.StatusConflict, "Refund exists",
 			"The payment has a refund already. See refund_id.",
-			"A payment is refunded at most once, in full. The members <code>refund_id</code> and <code>refund_status</code> describe the existing refund. After a refund has <code>failed</code>, a new one can be made.",
+			"A payment is refunded at most once, in full. The members <code>refund_id</code> and <code>refund_status</code> describe the existing refund. After a refund has <code>failed</code>, or its money came back, a new one can be made.",
 		},
 		{
 			domain.FinalStatus, http.StatusConflict, "Final status",

@@ -48,7 +48,7 @@ func (a *API) RefundsTable(_ context.Context, c Caller, values url.Values) (edge
 	if err != nil {
 		return edge.Table{}, err
 	}
-	columns := []string{"id", "payment_id", "status", "amount", "currency", "created_at"}
+	columns := []string{"id", "payment_id", "status", "amount", "currency", "created_at", "returned"}
 	zone := c.Calendar().Zone()
 	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		if !known {
@@ -58,9 +58,12 @@ func (a *API) RefundsTable(_ context.Context, c Caller, values url.Values) (edge
 		found, err := a.cfg.Views.Refunds(ctx, c.Project.ID, q)
 		for _, r := range found.Refunds {
 			q.Before = r.Refund.ID
-			o := r.Refund.Object(r.Payment)
+			o, returned := r.Refund.Object(r.Payment), ""
+			if r.Refund.Returned {
+				returned = "true"
+			}
 			rows = append(rows, []string{
-				o.ID.String(), o.PaymentID.String(), string(o.Status), o.Amount.String(), string(o.Currency), o.CreatedAt.In(zone),
+				o.ID.String(), o.PaymentID.String(), string(o.Status), o.Amount.String(), string(o.Currency), o.CreatedAt.In(zone), returned,
 			})
 		}
 		return rows, found.More, err

@@ -21,6 +21,11 @@ func (h Handlers) ListPayments(x *edge.Exchange) error {
 	return replyList(x, h.api.Payments, h.api.PaymentsTable)
 }
 
+// ListPaymentRows is ListPayments for the operator, with what the public object does not say.
+func (h Handlers) ListPaymentRows(x *edge.Exchange) error {
+	return replyList(x, h.api.PaymentRows, h.api.PaymentsTable)
+}
+
 // replyList answers a list as JSON, or as CSV where that is asked for.
 func replyList[T any](
 	x *edge.Exchange,
@@ -63,11 +68,16 @@ func (a *API) Payments(ctx context.Context, c Caller, values url.Values) (page w
 	if err != nil {
 		return page, err
 	}
-	page = wire.Page[domain.PaymentObject]{Data: make([]domain.PaymentObject, len(rows.Data)), NextCursor: rows.NextCursor}
+	return objects(rows, func(r wire.PaymentRow) domain.PaymentObject { return r.PaymentObject }), nil
+}
+
+// objects is a page of rows without what the public objects do not say.
+func objects[R, O any](rows wire.Page[R], object func(R) O) wire.Page[O] {
+	page := wire.Page[O]{Data: make([]O, len(rows.Data)), NextCursor: rows.NextCursor}
 	for i, r := range rows.Data {
-		page.Data[i] = r.PaymentObject
+		page.Data[i] = object(r)
 	}
-	return page, nil
+	return page
 }
 
 // PaymentRows is Payments with what the public object does not say. Needs read.
@@ -126,18 +136,27 @@ func (a *API) refundList(c *Caller, values url.Values) (l edge.List, q views.Ref
 
 // Refunds lists refunds, newest first. Needs read.
 func (a *API) Refunds(ctx context.Context, c Caller, values url.Values) (page wire.Page[domain.RefundObject], err error) {
+	rows, err := a.RefundRows(ctx, c, values)
+	if err != nil {
+		return page, err
+	}
+	return objects(rows, func(r wire.RefundRow) domain.RefundObject { return r.RefundObject }), nil
+}
+
+// RefundRows is Refunds with what the public object does not say. Needs read.
+func (a *API) RefundRows(ctx context.Context, c Caller, values url.Values) (page wire.Page[wire.RefundRow], err error) {
 	l, q, known, err := a.refundList(&c, values)
 	if err != nil {
 		return page, err
 	}
-	rows, last := []domain.RefundObject{}, ""
+	rows, last := []wire.RefundRow{}, ""
 	if known {
 		found, err := a.cfg.Views.Refunds(ctx, c.Project.ID, q)
 		if err != nil {
 			return page, err
 		}
 		for _, r := range found.Refunds {
-			rows = append(rows, r.Refund.Object(r.Payment))
+			rows = append(rows, wire.RefundRowOf(r.Refund, r.Payment))
 		}
 		if found.More && len(rows) > 0 {
 			last = rows[len(rows)-1].ID.String()

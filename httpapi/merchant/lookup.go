@@ -24,7 +24,7 @@ func (a *API) PaymentFacts(ctx context.Context, c Caller, id string) (v wire.Pay
 	}
 	v = wire.PaymentFacts{
 		Payment: p.Object(), ExpiresAt: p.ExpiresAt, Link: a.cfg.Links.URL(p.Link.Base, p.Link.KeyVersion, p.ID),
-		Refunds: []domain.RefundObject{}, Refund: p.RefundStatus(), ReturnedByHand: p.ReturnedByHand(),
+		Refunds: []wire.RefundRow{}, Refund: p.RefundStatus(), ReturnedByHand: p.ReturnedByHand(),
 	}
 	if p.Route != "" {
 		v.Route = &p.Route
@@ -33,7 +33,7 @@ func (a *API) PaymentFacts(ctx context.Context, c Caller, id string) (v wire.Pay
 		v.FailureReason = &p.FailureReason
 	}
 	for _, r := range p.Refunds {
-		v.Refunds = append(v.Refunds, r.Object(p.ID))
+		v.Refunds = append(v.Refunds, wire.RefundRowOf(r, p.ID))
 	}
 	return v, nil
 }

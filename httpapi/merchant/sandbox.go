@@ -50,7 +50,7 @@ func paymentOutcomes() []domain.Outcome {
 
 // refundOutcomes are those that the sandbox can give a refund.
 func refundOutcomes() []domain.Outcome {
-	return []domain.Outcome{domain.OutcomeSucceeded, domain.OutcomeFailed}
+	return []domain.Outcome{domain.OutcomeSucceeded, domain.OutcomeFailed, domain.OutcomeReturned}
 }
 
 // SettlePayment has the sandbox say the outcome of a payment and returns the

@@ -37,8 +37,8 @@ type body struct {
 	Reason    string          `json:"reason,omitempty"`
 }
 
-// EncodeSignal writes the body of a signal. reason is why a refund failed, "" if
-// that is not known.
+// EncodeSignal writes the body of a signal. reason is why a refund failed or came
+// back, "" if that is not known.
 func EncodeSignal(s domain.Signal, reason string) ([]byte, error) {
 	b := body{Outcome: s.Outcome, Reference: s.Reference, Amount: s.Amount, Currency: s.Currency, Reason: reason}
 	if s.RefundID != nil {
@@ -54,7 +54,7 @@ func EncodeSignal(s domain.Signal, reason string) ([]byte, error) {
 // DecodeSignal reads the body of a signal that came through a route, strictly:
 // unknown and duplicate members, names in another case, invalid UTF-8 and ids
 // in any but their canonical spelling are errors. The signal has passed
-// Validate. reason says why a refund failed, a code; "" if the provider gave none.
+// Validate. reason says why a refund failed or came back, a code; "" if the provider gave none.
 func DecodeSignal(route string, data []byte) (s domain.Signal, reason string, err error) {
 	var b body
 	if err := json.Unmarshal(data, &b, json.RejectUnknownMembers(true)); err != nil {
@@ -76,8 +76,8 @@ func DecodeSignal(route string, data []byte) (s domain.Signal, reason string, er
 	}
 	switch {
 	case b.Reason == "":
-	case s.RefundID == nil || s.Outcome != domain.OutcomeFailed:
-		return domain.Signal{}, "", errors.New("reason is only for a refund that failed")
+	case s.RefundID == nil || s.Outcome == domain.OutcomeSucceeded:
+		return domain.Signal{}, "", errors.New("reason is only for a refund that failed or came back")
 	case !domain.ValidReason(b.Reason):
 		return domain.Signal{}, "", fmt.Errorf("reason is not a code: want 1 to %d of a-z, 0-9 and _", domain.MaxReason)
 	}

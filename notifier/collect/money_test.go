@@ -123,8 +123,9 @@ func TestARefundFindsOneByAnotherHand(t *testing.T) {
 }
 
 // TestARefundThatFailsLater: the provider said that it succeeded, and then that the
-// bank sent the money back. The refund stays as it is, and the log says so.
-func TestARefundThatFailsLater(t *testing.T) {
+// bank sent the money back. The refund stays succeeded, its money is the merchant's again, and
+// another refund of the payment can be made.
+func TestARefundThatComesBack(t *testing.T) {
 	in(t, func(w *world) {
 		o := w.oddly()
 		id := w.paid()
@@ -144,9 +145,13 @@ func TestARefundThatFailsLater(t *testing.T) {
 			}
 		}
 		types := w.types(id)
-		if n := len(types) - 1; types[n] != domain.TypePaymentSignalRefused || types[n-1] != domain.TypeRefundSucceeded {
+		if n := len(types) - 1; types[n] != domain.TypeRefundReturned || types[n-1] != domain.TypeRefundSucceeded {
 			w.Errorf("%v", types)
 		}
+		if r := w.Payment(w.T, id).Refunds[0]; r.Status != domain.RefundSucceeded || !r.Returned {
+			w.Errorf("%+v", r)
+		}
+		w.refund(id)
 	})
 }
 

@@ -124,7 +124,7 @@ func (c *Collector) refunds(ctx context.Context, conn connector.Connector, p dom
 }
 
 // refunded signals the provider's last word on a refund; before that it is nothing.
-// Of one that has succeeded here it is of interest that it has failed after all.
+// Of one that has succeeded here it is of interest that its money came back.
 func (c *Collector) refunded(ctx context.Context, p domain.Payment, r ourRefund, st connector.RefundState) error {
 	s := domain.Signal{Reference: st.Reference, RefundID: &r.ID, Amount: st.Amount, Currency: st.Currency}
 	if s.Reference == "" {
@@ -132,12 +132,15 @@ func (c *Collector) refunded(ctx context.Context, p domain.Payment, r ourRefund,
 	}
 	reason := ""
 	switch {
-	case st.Phase == connector.Open, r.Status.Final() && (r.Status != domain.RefundSucceeded || st.Phase != connector.Closed):
+	case st.Phase == connector.Open, r.Returned, r.Status.Final() && (r.Status != domain.RefundSucceeded || st.Phase != connector.Closed):
 		return nil
 	case st.Phase == connector.Paid:
 		s.Outcome = domain.OutcomeSucceeded
 	case st.Phase == connector.Closed:
 		s.Outcome, reason = domain.OutcomeFailed, connector.ReasonCode(st.Reason)
+		if r.Status == domain.RefundSucceeded {
+			s.Outcome = domain.OutcomeReturned
+		}
 		s.Amount, s.Currency = r.Amount, r.Currency // none was moved
 	default:
 		return fmt.Errorf("the connector answers the unknown phase %q", st.Phase)
@@ -148,8 +151,8 @@ func (c *Collector) refunded(ctx context.Context, p domain.Payment, r ourRefund,
 	}
 	if r.Status.Final() {
 		if reply.Result == domain.SignalRefused { // and not heard of before
-			c.config.Log.Error().Str("route", p.Route).Stringer("payment", p.ID).Stringer("refund", r.ID).Str("reason", reason).
-				Msg("the provider said that a refund had succeeded, and says now that it has failed: the money is in your balance there, " +
+			c.config.Log.Error().Str("route", p.Route).Stringer("payment", p.ID).Stringer("return", r.ID).Str("reason", reason).
+				Msg("the provider said that late funds were returned, and says now that they came back: the money is in your balance there, " +
 					"and the customer has none; settle with the customer")
 		}
 		return nil

@@ -54,6 +54,9 @@ func notifications(t testing.TB) map[domain.Kind]webhook.Notification {
 		n.Kind, n.Refund = domain.Kind("refund."+s), refund(t, s)
 		all[n.Kind] = n
 	}
+	back := n
+	back.Kind, back.Refund = domain.KindRefundReturned, refund(t, domain.RefundSucceeded)
+	all[back.Kind] = back
 	n.Sequence, n.Position, n.Kind, n.Endpoint = 0, 0, domain.KindEndpointTest, "we_4kz7q2m9x1"
 	all[n.Kind] = n
 	return all

@@ -46,7 +46,7 @@ type PeriodRow struct {
 	Currency domain.Currency
 	Created  Tally
 	Paid     Tally // payments that were paid in the period, whenever they were created
-	Refunded Tally // refunds that succeeded in the period, likewise, and those by another hand
+	Refunded Tally // refunds that succeeded in the period, likewise, even if they came back later, and those by another hand
 	ByStatus ByStatus
 	Returned Tally // of the payments created in the period: those of which money went back, and how much
 }
@@ -164,7 +164,8 @@ func (v *periodsView) count(c *change) error {
 	if c.paymentBefore != nil {
 		returned = c.paymentBefore.Payment.Returned()
 	}
-	if more := p.Returned() - returned; more > 0 {
+	switch more := p.Returned() - returned; {
+	case more > 0:
 		row, err := v.row(p, now)
 		if err != nil {
 			return err
@@ -178,6 +179,16 @@ func (v *periodsView) count(c *change) error {
 			payments = 1
 		}
 		row.Returned = row.Returned.add(payments, more)
+	case more < 0: // a refund came back
+		row, err := v.row(p, p.CreatedAt)
+		if err != nil {
+			return err
+		}
+		less := Tally{Sum: domain.SumOf(-more)}
+		if p.Returned() == 0 {
+			less.Count = 1
+		}
+		row.Returned = row.Returned.minus(less)
 	}
 	return nil
 }

@@ -37,8 +37,8 @@ func (c paymentsList) open(a *cli.App, fn func(*cli.Client) error) error {
 // Run lists the payments.
 func (c paymentsList) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/projects/{project}/payments", "No payments.",
-		"PAYMENT, CREATED, STATUS, AMOUNT, CURRENCY, DESCRIPTION", func(p domain.PaymentObject) []any {
-			return []any{p.ID, p.CreatedAt, p.Status, p.Amount, p.Currency, orNothing(p.Description)}
+		"PAYMENT, CREATED, STATUS, REFUND, AMOUNT, CURRENCY, DESCRIPTION", func(p wire.PaymentRow) []any {
+			return []any{p.ID, p.CreatedAt, p.Status, p.Refund, p.Amount, p.Currency, orNothing(p.Description)}
 		})
 }
 
@@ -86,7 +86,11 @@ func showPayment(a *cli.App, c command, line string) error {
 			add("Attempt "+strconv.Itoa(t.Number), string(t.Status), t.BegunAt.String(), t.Reference, string(t.HandOff), t.Reason)
 		}
 		for _, r := range p.Refunds {
-			add("Refund", r.ID.String(), string(r.Status), r.CreatedAt.String())
+			returned := ""
+			if r.Returned {
+				returned = "returned"
+			}
+			add("Refund", r.ID.String(), string(r.Status), returned, r.CreatedAt.String())
 		}
 		for _, f := range p.LateFunds {
 			add("Late funds", f.Reference, sum(f.Amount, f.Currency), f.Reason)

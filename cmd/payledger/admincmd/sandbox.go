@@ -16,6 +16,8 @@ type Sandbox struct {
 	Expire     expireCmd     `cmd:"" help:"The provider let the payment expire."`
 	Succeed    succeedCmd    `cmd:"" help:"The refund reached the customer."`
 	FailRefund failRefundCmd `cmd:"" help:"The refund could not be made."`
+
+	ReturnRefund returnRefundCmd `cmd:"" help:"The refund had succeeded, and its money came back."`
 }
 
 // Help is shown by --help.
@@ -75,6 +77,8 @@ type (
 	expireCmd     struct{ sandboxPayment }
 	succeedCmd    struct{ sandboxRefund }
 	failRefundCmd struct{ sandboxRefund }
+
+	returnRefundCmd struct{ sandboxRefund }
 )
 
 // Run sends the outcome.
@@ -91,3 +95,6 @@ func (c succeedCmd) Run(a *cli.App) error { return c.decide(a, "succeeded") }
 
 // Run sends the outcome.
 func (c failRefundCmd) Run(a *cli.App) error { return c.decide(a, "failed") }
+
+// Run sends the outcome.
+func (c returnRefundCmd) Run(a *cli.App) error { return c.decide(a, "returned") }

@@ -84,7 +84,7 @@ func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, befor
 		Name: "payledger_payments_total", Help: "Payments that came to a status since the start, by their route; empty while they have none.",
 	}, []string{"status", "route"})
 	refunds := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "payledger_refunds_total", Help: "Refunds that came to a status since the start, by the route of their payment.",
+		Name: "payledger_refunds_total", Help: "Refunds that came to a status since the start, by the route of their payment; returned: the money of one that had succeeded came back.",
 	}, []string{"status", "route"})
 	m.MustRegister(payments, refunds)
 	for _, s := range []domain.PaymentStatus{domain.Created, domain.Expired, domain.Failed} {
@@ -106,7 +106,7 @@ func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, befor
 		for _, s := range domain.PaymentStatuses()[1:] { // a created one has no route
 			payments.WithLabelValues(string(s), route)
 		}
-		for _, s := range []domain.RefundStatus{domain.RefundPending, domain.RefundSucceeded, domain.RefundFailed} {
+		for _, s := range append(domain.RefundStatuses(), domain.RefundCameBack) {
 			refunds.WithLabelValues(string(s), route)
 		}
 	}
@@ -119,8 +119,11 @@ func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, befor
 			return
 		}
 		was, _ := before.Refund(id)
-		if refund, ok := after.Refund(id); ok && refund.Status != was.Status {
+		switch refund, ok := after.Refund(id); {
+		case ok && refund.Status != was.Status:
 			count(refunds, string(refund.Status), after.Route)
+		case ok && refund.Returned != was.Returned:
+			count(refunds, string(domain.RefundCameBack), after.Route)
 		}
 	}, seed
 }

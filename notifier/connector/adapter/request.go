@@ -57,13 +57,15 @@ type RefundRequest struct {
 	AskedAt   domain.Instant  `json:"asked_at"`
 }
 
-// Outcome is what Test makes of an attempt that waits for its customer.
+// Outcome is what Test makes of an attempt that waits for its customer, or of the refund of a paid
+// one.
 type Outcome string
 
 // The outcomes.
 const (
 	Paid     Outcome = "paid"
 	Declined Outcome = "declined"
+	Returned Outcome = "returned" // the refund's money came back
 )
 
 // Encode writes the body of a call. of is the refund asked for, else nil.

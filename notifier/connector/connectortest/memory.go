@@ -222,6 +222,21 @@ func (m *memory) SettleRefund(id domain.ID, succeeded bool) bool {
 	return false
 }
 
+func (m *memory) TakeBack(ref string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, ok := m.attempts[ref]; ok {
+		for i := range at.refunds {
+			if s := &at.refunds[i]; s.Phase == connector.Paid {
+				s.Phase, s.Reason = connector.Closed, "account_closed"
+				m.sent = append(m.sent, m.Signed([]byte("refund "+ref)))
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (m *memory) Attempts(payment domain.ID) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,6 +28,10 @@ type Provider interface {
 	// SettleRefund ends a refund that is pending.
 	SettleRefund(id domain.ID, succeeded bool) bool
 
+	// TakeBack gives the provider the money of the attempt's refund back, which has succeeded: the
+	// customer's bank did not take it.
+	TakeBack(reference string) bool
+
 	// Attempts are the references of all attempts that the provider has made for
 	// a payment.
 	Attempts(payment domain.ID) []string

@@ -115,6 +115,30 @@ func refundsAfterFailure(b *bench) {
 	}
 }
 
+// refundsThatComeBack: a refund that had succeeded is closed once the provider has its money back,
+// and leaves it where another one can return it.
+func refundsThatComeBack(b *bench) {
+	a := b.paid()
+	first := b.refund(a)
+	s := b.settled(first, true)
+	b.provider.Sent()
+	if !b.provider.TakeBack(a.Reference) {
+		b.Fatal("the provider has no refund to take back")
+	}
+	if got := b.listed(a, 1)[first.ID]; got.Phase != connector.Closed || got.Reason == "" || got.Reference != s.Reference {
+		b.Errorf("listed: %+v; want %+v, closed", got, s)
+	}
+	for _, first.Reference = range []string{"", s.Reference} {
+		if got := b.asked(first); got.Phase != connector.Closed {
+			b.Errorf("asked again: %+v", got)
+		}
+	}
+	b.moved(b.provider.Returned(), a, false)
+	b.in(a, connector.Paid)
+	b.settled(b.refund(a), true)
+	b.moved(b.provider.Returned(), a, true)
+}
+
 // refundsByHand: money that was returned at the provider by hand is not returned again.
 func refundsByHand(b *bench) {
 	a := b.paid()

@@ -32,6 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) Provider) {
 		"refunds once for each id":               refunds,
 		"refunds after every fault":              refundsAfterFaults,
 		"refunds again after a failure":          refundsAfterFailure,
+		"reads a refund that came back":          refundsThatComeBack,
 		"finds refunds made by hand":             refundsByHand,
 		"finds its refund without its key":       refundsWithoutKey,
 		"refunds nothing that was not collected": refundsNothing,

@@ -63,6 +63,19 @@ func (p *Provider) SettleRefund(id domain.ID, succeeded bool) bool {
 	return settled != ""
 }
 
+// TakeBack is the bank that does not take a refund's money.
+func (p *Provider) TakeBack(ref string) bool {
+	done := false
+	p.adapter.Change(ref, func(at *reference.State) bool {
+		done = at.TakeBack("account_closed") != nil
+		return false
+	})
+	if done {
+		p.notify(ref, true)
+	}
+	return done
+}
+
 // Attempts lists a payment's attempts.
 func (p *Provider) Attempts(payment domain.ID) []string {
 	var refs []string

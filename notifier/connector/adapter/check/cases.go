@@ -45,6 +45,7 @@ func cases() []oneCase {
 		{"refund-lost", "a refund whose answer was lost is found again, and listed by read", refundsAfterLostAnswer},
 		{"refund-other", "another refund id does not return the money again", refundsNoSecond},
 		{"refund-amount", "a refund of another amount than was collected is refused", refusesOtherRefund},
+		{"refund-returned", "a refund whose money came back is closed, and leaves the money to another refund", refundsAfterReturn},
 	}
 }
 

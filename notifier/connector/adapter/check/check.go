@@ -76,8 +76,8 @@ type judge struct {
 	adapter *adapter.Adapter
 }
 
-// errNoHook: the adapter cannot play the customer.
-var errNoHook = errors.New("the adapter does not offer /test")
+// errNoHook: the adapter cannot play the customer, or the bank that sends a refund back.
+var errNoHook = errors.New("the adapter does not offer /test, or not this outcome")
 
 // attempt is a new attempt of a new payment.
 func (j *judge) attempt() connector.Attempt {
@@ -155,7 +155,8 @@ func (j *judge) play(a connector.Attempt, outcome adapter.Outcome) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("test: %w", err)
-	case got.status == http.StatusNotFound || got.status == http.StatusMethodNotAllowed:
+	case got.status == http.StatusNotFound, got.status == http.StatusMethodNotAllowed,
+		outcome == adapter.Returned && got.status >= http.StatusBadRequest && got.status < http.StatusInternalServerError:
 		return errNoHook
 	case got.status != http.StatusOK:
 		return fmt.Errorf("test answers with status %d", got.status)

@@ -67,7 +67,7 @@ func TestReferenceAdapterPasses(t *testing.T) {
 	for _, r := range judge(t, &reference.Adapter{Secret: keys(t)[0], Page: adaptertest.Page}, patience) {
 		verdicts[r.Verdict]++
 	}
-	if verdicts[check.Failed] != 0 || verdicts[check.Skipped] != 7 {
+	if verdicts[check.Failed] != 0 || verdicts[check.Skipped] != 8 {
 		t.Errorf("without /test: %v", verdicts)
 	}
 }
@@ -311,6 +311,14 @@ func TestWrongAdaptersFail(t *testing.T) {
 			[]string{"declined"},
 			wrong{call: func(_ *string, c object) {
 				if c["call"] == "test" {
+					c["outcome"] = "paid"
+				}
+			}},
+		},
+		"keeps a refund that came back": {
+			[]string{"refund-returned"},
+			wrong{call: func(_ *string, c object) {
+				if c["outcome"] == "returned" {
 					c["outcome"] = "paid"
 				}
 			}},

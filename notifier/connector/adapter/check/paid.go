@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
@@ -148,6 +149,29 @@ func refundsNoSecond(j *judge) error {
 		return fmt.Errorf("a second refund of the same money is closed as %s, want %s", second.Reason, connector.ReasonRefundedAtProvider)
 	}
 	return j.listed(r, first.Reference)
+}
+
+func refundsAfterReturn(j *judge) error {
+	a, err := j.paid()
+	if err != nil {
+		return err
+	}
+	r := j.refundOf(a)
+	if _, err := j.refunded(r); err != nil {
+		return err
+	}
+	if err := j.play(a, adapter.Returned); err != nil {
+		return err
+	}
+	all, err := j.refunds(a)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(all, func(s connector.RefundState) bool { return s.ID == r.ID }); i < 0 || all[i].Phase != connector.Closed {
+		return fmt.Errorf("read lists the refunds %+v, want the one whose money came back closed", all)
+	}
+	_, err = j.refunded(j.refundOf(a))
+	return err
 }
 
 func refusesOtherRefund(j *judge) error {

@@ -133,6 +133,9 @@ func (a *Adapter) do(c Call) (status int, body []byte) {
 	case c.Call == "test" && c.Outcome == "paid":
 		at.End("paid", "")
 		answer = at
+	case c.Call == "test" && c.Outcome == "returned":
+		at.TakeBack("account_closed")
+		answer = at
 	case c.Call == "test":
 		at.End("closed", "card_declined")
 		answer = at
@@ -170,6 +173,18 @@ func (at *State) End(phase, reason string) bool {
 	}
 	at.Phase, at.Reason, at.HandOff = phase, reason, nil
 	return true
+}
+
+// TakeBack closes the refund that returned the attempt's money, or is about to: the customer's bank
+// did not take it. It returns the refund, nil if there is none.
+func (at *State) TakeBack(reason string) *State {
+	for _, r := range at.Refunds {
+		if r.Phase != "closed" {
+			r.Phase, r.Reason = "closed", reason
+			return r
+		}
+	}
+	return nil
 }
 
 // Change changes an attempt, and notifies payledger if change answers true.

@@ -174,6 +174,21 @@ func (s *Stripe) SettleRefund(refundID domain.ID, succeeded bool) bool {
 	return false
 }
 
+// TakeBack fails a refund that had succeeded, as when the card is closed. The notification has the
+// name of any change.
+func (s *Stripe) TakeBack(reference string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.refunds {
+		if r.of.id == reference && r.status == "succeeded" {
+			r.status, r.failure = "failed", "expired_or_canceled_card"
+			s.send("refund.updated", r.json())
+			return true
+		}
+	}
+	return false
+}
+
 // Attempts are the sessions of a payment.
 func (s *Stripe) Attempts(payment domain.ID) []string {
 	s.mu.Lock()

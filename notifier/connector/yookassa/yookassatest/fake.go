@@ -221,6 +221,21 @@ func (f *Fake) SettleRefund(id domain.ID, succeeded bool) bool {
 	return false
 }
 
+// TakeBack cancels a refund that had succeeded. YooKassa sends no notification of it.
+func (f *Fake) TakeBack(reference string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.refunds {
+		if r.PaymentID == reference && r.Status == "succeeded" {
+			r.Status, r.Cancellation = "canceled", &cancellation{"yoo_money", "rejected_by_payee"}
+			p := f.payments[reference]
+			p.Refunded = amount{f.returned(p, false).String(), p.Amount.Currency}
+			return true
+		}
+	}
+	return false
+}
+
 // Attempts are the ids of the payments made for a payment of ours.
 func (f *Fake) Attempts(of domain.ID) []string {
 	f.mu.Lock()
