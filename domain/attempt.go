@@ -77,10 +77,10 @@ func (p Payment) OpenAttempt() (Attempt, bool) {
 }
 
 // Uncollected reports whether something about the payment is to be done or learned
-// at its provider: an attempt is open, or a refund or return is pending.
+// at its provider: an attempt or a dispute is open, or a refund or return is pending.
 func (p Payment) Uncollected() bool {
 	_, open := p.OpenAttempt()
-	return open || slices.ContainsFunc(p.Refunds, func(r Refund) bool { return !r.Status.Final() }) ||
+	return open || p.DisputeStatus() == DisputeOpen || slices.ContainsFunc(p.Refunds, func(r Refund) bool { return !r.Status.Final() }) ||
 		slices.ContainsFunc(p.Returns, func(r Return) bool { return !r.Status.Final() })
 }
 

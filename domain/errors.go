@@ -65,9 +65,14 @@ type TooEarlyError struct {
 	// Until is the first instant at which the command can succeed; zero when
 	// it waits for an event, not for a time.
 	Until Instant
+	// Undecided: it waits for the payment's final status.
+	Undecided bool
 }
 
 func (e *TooEarlyError) Error() string {
+	if e.Undecided {
+		return "too early: the payment has no final status yet"
+	}
 	if e.Until == 0 {
 		return "too early: the payment has no route yet"
 	}
@@ -112,10 +117,12 @@ const (
 	NATSConsumerNotFound        Code = "nats_consumer_not_found"
 	RouteNotFound               Code = "route_not_found"
 	LateFundsNotFound           Code = "late_funds_not_found"
+	DisputeNotFound             Code = "dispute_not_found"
 	PathNotFound                Code = "path_not_found"
 	VersionNotSupported         Code = "version_not_supported"
 	MethodNotAllowed            Code = "method_not_allowed"
 	PaymentNotPaid              Code = "payment_not_paid"
+	PaymentDisputedCode         Code = "payment_disputed"
 	RefundExists                Code = "refund_exists"
 	FinalStatus                 Code = "final_status"
 	NotSimulated                Code = "not_simulated"

@@ -57,6 +57,7 @@ func TestErrorsNameTheField(t *testing.T) {
 	for want, err := range map[string]error{
 		"payment_not_paid":                               &domain.Refusal{Code: domain.PaymentNotPaid},
 		"too early: the payment has no route yet":        &domain.TooEarlyError{},
+		"too early: the payment has no final status yet": &domain.TooEarlyError{Undecided: true},
 		"too early: not before 2026-11-20T10:15:30.123Z": &domain.TooEarlyError{Until: createdAt},
 	} {
 		if err.Error() != want {

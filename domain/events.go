@@ -115,6 +115,10 @@ const (
 	TypePaymentRefundedAtProvider = "payment.refunded_at_provider"
 	TypePaymentSuspenseSettled    = "payment.suspense_settled"
 
+	TypePaymentDisputed    = "payment.disputed"
+	TypePaymentDisputeWon  = "payment.dispute_won"
+	TypePaymentDisputeLost = "payment.dispute_lost"
+
 	TypeRefundCreated   = "refund.created"
 	TypeRefundSucceeded = "refund.succeeded"
 	TypeRefundFailed    = "refund.failed"
@@ -195,6 +199,9 @@ func Events() []EventType {
 			Reference: "prv-77", Debit: MerchantPayable, Credit: Suspense, Amount: 150000, Currency: DefaultCurrency,
 			Reason: "Возвращено в кабинете по просьбе магазина",
 		}),
+		NewEventType(1, PaymentDisputed{Reason: "fraudulent", EvidenceDueBy: at.Add(time.Hour), Signal: signal(OutcomeDisputed, nil)}),
+		NewEventType(1, PaymentDisputeWon{Opened: true, Signal: signal(OutcomeDisputeWon, nil)}),
+		NewEventType(1, PaymentDisputeLost{Opened: true, Signal: signal(OutcomeDisputeLost, nil)}),
 		NewEventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
 		NewEventType(2, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),
 		NewEventType(1, ReturnFailed{ReturnID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),

@@ -14,6 +14,9 @@ const (
 	KindRefundSucceeded        Kind = "refund.succeeded"
 	KindRefundFailed           Kind = "refund.failed"
 	KindRefundReturned         Kind = "refund.returned"
+	KindPaymentDisputed        Kind = "payment.disputed"
+	KindPaymentDisputeWon      Kind = "payment.dispute_won"
+	KindPaymentDisputeLost     Kind = "payment.dispute_lost"
 	KindEndpointTest           Kind = "endpoint.test"
 )
 
@@ -25,21 +28,24 @@ type KindType struct {
 	When  string // when it is sent, for the documentation page
 }
 
-// KindTypes is the table of kinds: those that an endpoint can subscribe to, a new one after
-// those before, then endpoint.test, which is sent on request only.
+// KindTypes is the table of kinds: those that an endpoint can subscribe to, then
+// endpoint.test, which is sent on request only.
 func KindTypes() []KindType {
 	all := kindTypes()
 	return all[:]
 }
 
 // kindTypes is an array, which needs no allocation: KindOf is called for each event.
-func kindTypes() [10]KindType {
+func kindTypes() [13]KindType {
 	return [...]KindType{
 		{KindPaymentCreated, TypePaymentCreated, false, "the payment was created and every way to pay it is paused; or the customer can pay, for an endpoint that does not take payment.awaiting_payment"},
 		{KindPaymentAwaitingPayment, TypePaymentRouteAssigned, false, "the customer can pay, mostly from the payment's creation on"},
 		{KindPaymentPaid, TypePaymentPaid, true, "the payment is paid"},
 		{KindPaymentExpired, TypePaymentExpired, true, "its time ran out"},
 		{KindPaymentFailed, TypePaymentFailed, true, "an error occurred during payment"},
+		{KindPaymentDisputed, TypePaymentDisputed, true, "the customer disputes the payment, and the provider holds its money; the payment stays paid and cannot be refunded"},
+		{KindPaymentDisputeWon, TypePaymentDisputeWon, true, "a dispute was decided for you: the money is yours again"},
+		{KindPaymentDisputeLost, TypePaymentDisputeLost, true, "a dispute was decided for the customer, who keeps the money"},
 		{KindRefundPending, TypeRefundCreated, false, "a refund was created"},
 		{KindRefundSucceeded, TypeRefundSucceeded, true, "the money was returned"},
 		{KindRefundFailed, TypeRefundFailed, true, "the refund did not succeed; another one can be made"},

@@ -40,6 +40,7 @@ type Payment struct {
 	Returns         []Return         `json:"returns,omitempty"`          // of late funds, oldest first
 	ProviderRefunds []ProviderRefund `json:"provider_refunds,omitempty"` // oldest first
 	Settlements     []Settlement     `json:"settlements,omitempty"`      // of money in suspense, oldest first
+	Disputes        []Dispute        `json:"disputes,omitempty"`         // in the order in which they were heard of
 
 	// Signals are those that were applied, the first MaxRefused of the refused
 	// ones and the first MaxLateFunds of the late funds, in the order in which
@@ -107,9 +108,10 @@ type ApplySignal struct {
 	// payment booked it, or the money went back by another refund or return.
 	Earlier       *Signal
 	ReferenceUsed bool
-	// Reason is why the provider refused a refund or a return, or why the money of a
-	// refund came back, for the operator; "" if it did not say.
-	Reason string
+	// Reason is why the provider refused a refund or a return, why the money of a refund
+	// came back, or why the payment is disputed, for the operator; "" if it did not say.
+	Reason        string
+	EvidenceDueBy Instant // until when the merchant can answer a dispute; 0: unknown
 	// Unrecorded is the number of the payment's signals that were refused without
 	// an event since the last recorded refusal.
 	Unrecorded uint64
@@ -252,6 +254,8 @@ func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 		return nil, &Refusal{Code: PaymentNotFound}
 	case p.Status == Created:
 		return nil, &TooEarlyError{}
+	case s.Outcome.AboutDispute() && !p.Status.Final():
+		return nil, &TooEarlyError{Undecided: true}
 	case slices.ContainsFunc(p.Signals, s.same), c.Earlier != nil && s.same(*c.Earlier):
 		return nil, nil
 	}
@@ -282,6 +286,8 @@ func (c ApplySignal) decideSignal(p Payment) Event {
 		return refused(s, ReasonReferenceConflict)
 	case s.RefundID != nil:
 		return c.decideRefundSignal(p)
+	case s.Outcome.AboutDispute():
+		return c.decideDispute(p)
 	case s.startedBefore(p.CreatedAt):
 		return refused(s, ReasonStartedEarly)
 	case s.Outcome == OutcomePaid && c.ReferenceUsed:
@@ -355,6 +361,8 @@ func (c CreateRefund) decidePayment(p Payment) (Event, error) {
 		return nil, &Refusal{Code: PaymentNotFound}
 	case p.Status != Paid:
 		return nil, &Refusal{Code: PaymentNotPaid, PaymentStatus: p.Status}
+	case p.Disputed() > 0:
+		return nil, &Refusal{Code: PaymentDisputedCode}
 	}
 	for _, r := range p.Refunds {
 		switch {

@@ -42,7 +42,7 @@ func drawInstant(t *rapid.T) domain.Instant {
 func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
 	reference := func() string { return rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "reference of the attempt") }
 	number := func() int { return rapid.IntRange(0, 3).Draw(t, "attempt") }
-	switch rapid.IntRange(0, 14).Draw(t, "command") {
+	switch rapid.IntRange(0, 15).Draw(t, "command") {
 	case 10:
 		return domain.BeginAttempt{At: drawInstant(t), Language: "ru", Merchant: "Shop"}
 	case 11:
@@ -57,6 +57,10 @@ func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
 		return domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
 			Reference: reference(), RefundReference: reference(), Amount: sum, Currency: "RUB",
 		}}
+	case 15:
+		s := drawSignal(t)
+		s.RefundID, s.Outcome = nil, rapid.SampledFrom([]domain.Outcome{"disputed", "disputed", "dispute_won", "dispute_lost"}).Draw(t, "dispute")
+		return domain.ApplySignal{Signal: s}
 	case 0:
 		c := domain.CreatePayment{At: drawInstant(t), Amount: sum, Currency: "RUB", Settings: domain.DefaultSettings()}
 		if rapid.Bool().Draw(t, "with its route") {
@@ -107,6 +111,9 @@ func drawEvent(t *rapid.T) domain.Event {
 		domain.PaymentAttemptBegun{Attempt: 2, Language: "ru"},
 		domain.PaymentAttemptOffered{Attempt: 1, Reference: s.Reference},
 		domain.PaymentAttemptFailed{Attempt: 1, Reason: "card_declined"},
+		domain.PaymentDisputed{Signal: s},
+		domain.PaymentDisputeWon{Opened: true, Signal: s},
+		domain.PaymentDisputeLost{Opened: true, Signal: s},
 		domain.ReturnCreated{ReturnID: refund, Reference: s.Reference, Amount: sum, Currency: "RUB"},
 		domain.ReturnSucceeded{ReturnID: refund, Signal: s},
 		domain.ReturnFailed{ReturnID: refund, Signal: s},
@@ -156,6 +163,15 @@ func checkForward(t *rapid.T, before, after domain.Payment) {
 	}
 	if len(after.Refunds) < len(before.Refunds) || len(after.Signals) < len(before.Signals) || len(after.Returns) < len(before.Returns) {
 		t.Fatalf("something was forgotten:\n%s", cmp.Diff(before, after))
+	}
+	for i, d := range before.Disputes {
+		now := after.Disputes[i]
+		if d.Status != "open" && d != now {
+			t.Fatalf("dispute %+v became %+v", d, now)
+		}
+		if d.Status = now.Status; d != now {
+			t.Fatalf("dispute %+v became %+v", d, now)
+		}
 	}
 	for i, r := range before.Refunds {
 		now := after.Refunds[i]

@@ -3,7 +3,7 @@ package domain
 import "strings"
 
 // Account is one account of a project's books: MerchantPayable, RefundsInFlight, Suspense,
-// Operator, or the AcquirerReceivable of a route. Each currency has its own balance.
+// Operator, DisputesHeld, or the AcquirerReceivable of a route. Each currency has its own balance.
 type Account string
 
 // The accounts. Debits are positive and credits negative, so a debt to the
@@ -12,6 +12,7 @@ const (
 	MerchantPayable Account = "merchant_payable"  // owed to the merchant: paid, not refunded
 	RefundsInFlight Account = "refunds_in_flight" // taken from the merchant or from suspense, not yet received by the customer
 	Suspense        Account = "suspense"          // late funds, and refunds by another hand: to be cleared by the operator
+	DisputesHeld    Account = "disputes_held"     // taken from the merchant until a dispute is decided
 	Operator        Account = "operator"          // what the operator has kept (credit) or borne (debit) of that
 )
 
@@ -31,7 +32,7 @@ func (a Account) Route() string {
 
 // Known reports whether a is an account that postings can name.
 func (a Account) Known() bool {
-	return a == MerchantPayable || a == RefundsInFlight || a == Suspense || a == Operator || ValidRoute(a.Route())
+	return a == MerchantPayable || a == RefundsInFlight || a == Suspense || a == Operator || a == DisputesHeld || ValidRoute(a.Route())
 }
 
 // Posting is one line of an event's double entry.
@@ -54,6 +55,10 @@ type Posting struct {
 //	return.created      suspense              to  refunds in flight
 //	return.succeeded    refunds in flight     to  acquirer receivable
 //	return.failed       refunds in flight     to  suspense
+//
+//	payment.disputed      merchant payable   to  disputes held
+//	payment.dispute_won   disputes held      to  merchant payable; none if nothing was held
+//	payment.dispute_lost  disputes held      to  acquirer receivable; from merchant payable if nothing was held
 //
 //	payment.refunded_at_provider   suspense   to  acquirer receivable
 //	payment.suspense_settled       suspense   to  merchant payable or operator, or back

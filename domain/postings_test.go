@@ -63,6 +63,23 @@ func TestPostings(t *testing.T) {
 			domain.RefundReturned{RefundID: id(2), Signal: refundWord("returned", "R", id(2))},
 			[]domain.Posting{line("acquirer_receivable:sandbox", "RUB", sum), line("merchant_payable", "RUB", -sum)},
 		},
+		"disputed": {
+			domain.PaymentDisputed{Signal: word("disputed", "D")},
+			[]domain.Posting{line("merchant_payable", "RUB", sum), line("disputes_held", "RUB", -sum)},
+		},
+		"dispute won": {
+			domain.PaymentDisputeWon{Opened: true, Signal: word("dispute_won", "D")},
+			[]domain.Posting{line("disputes_held", "RUB", sum), line("merchant_payable", "RUB", -sum)},
+		},
+		"dispute lost": {
+			domain.PaymentDisputeLost{Opened: true, Signal: word("dispute_lost", "D")},
+			[]domain.Posting{line("disputes_held", "RUB", sum), line("acquirer_receivable:sandbox", "RUB", -sum)},
+		},
+		"dispute won that nobody heard of": {domain.PaymentDisputeWon{Signal: word("dispute_won", "D")}, nil},
+		"dispute lost that nobody heard of": {
+			domain.PaymentDisputeLost{Signal: word("dispute_lost", "D")},
+			[]domain.Posting{line("merchant_payable", "RUB", sum), line("acquirer_receivable:sandbox", "RUB", -sum)},
+		},
 		"return succeeded": {
 			domain.ReturnSucceeded{ReturnID: id(2), Signal: refundWord("succeeded", "R", id(2))},
 			[]domain.Posting{line("refunds_in_flight", "RUB", sum), line("acquirer_receivable:sandbox", "RUB", -sum)},
@@ -91,6 +108,7 @@ func TestEveryEventHasAMeaningForTheBooks(t *testing.T) {
 		"payment.attempt_begun": false, "payment.attempt_offered": false, "payment.attempt_failed": false,
 		"payment.refunded_at_provider": true, "payment.suspense_settled": true, "return.created": true, "return.succeeded": true, "return.failed": true,
 		"refund.created": true, "refund.succeeded": true, "refund.failed": true, "refund.returned": true,
+		"payment.disputed": true, "payment.dispute_won": true, "payment.dispute_lost": true,
 	}
 	for _, e := range domain.Events() {
 		want, named := moves[e.Name]
@@ -224,6 +242,14 @@ func checkBooks(t *rapid.T, p domain.Payment, books map[book]domain.Sum) {
 			move(receivable, domain.Suspense, s.Amount, s.Currency)
 		}
 	}
+	for _, d := range p.Disputes {
+		switch d.Status {
+		case "open":
+			move(domain.MerchantPayable, domain.DisputesHeld, d.Amount, p.Currency)
+		case "lost":
+			move(domain.MerchantPayable, receivable, d.Amount, p.Currency)
+		}
+	}
 	for _, r := range p.Returns {
 		switch r.Status {
 		case "pending":
@@ -239,7 +265,7 @@ func checkBooks(t *rapid.T, p domain.Payment, books map[book]domain.Sum) {
 		if s != want[b] {
 			t.Fatalf("%s %s: %s in the books, %s by the state %+v", b.account, b.currency, s, want[b], p)
 		}
-		if len(p.ProviderRefunds) > 0 {
+		if len(p.ProviderRefunds) > 0 || p.Disputed() > 0 {
 			continue // the provider has given away what may not be its to give
 		}
 		if b.account.Route() == "" && s.Sign() > 0 || b.account.Route() != "" && s.Sign() < 0 {
@@ -262,7 +288,7 @@ func conflicts(p domain.Payment, s domain.Signal) bool {
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	for a, known := range map[domain.Account]bool{
-		domain.MerchantPayable: true, domain.RefundsInFlight: true, domain.Suspense: true, "acquirer_receivable:bank-1": true,
+		domain.MerchantPayable: true, domain.RefundsInFlight: true, domain.Suspense: true, domain.DisputesHeld: true, "acquirer_receivable:bank-1": true,
 		"acquirer_receivable:": false, "acquirer_receivable": false, "acquirer_receivable:A": false, "cash": false, "": false,
 	} {
 		if a.Known() != known {

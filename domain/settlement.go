@@ -135,9 +135,9 @@ func (c SettleSuspense) decidePayment(p Payment) (Event, error) {
 }
 
 // merchantHas reports whether the merchant still has the money that a settlement
-// takes: it paid the payment, and no refund of the merchant's has taken it.
+// takes: it paid the payment, and no refund of the merchant's and no dispute has taken it.
 func (p Payment) merchantHas(e Settlement) bool {
-	left := p.Amount
+	left := p.Amount - p.Disputed()
 	for _, s := range p.Settlements {
 		if s.Reference == e.Reference && s.Debit == MerchantPayable {
 			left -= s.Amount

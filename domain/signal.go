@@ -16,6 +16,11 @@ const (
 	OutcomeExpired   Outcome = "expired"
 	OutcomeSucceeded Outcome = "succeeded"
 	OutcomeReturned  Outcome = "returned" // the money of a refund that succeeded came back
+
+	// Of a dispute of the payment, whose reference the signal has.
+	OutcomeDisputed    Outcome = "disputed"
+	OutcomeDisputeWon  Outcome = "dispute_won"
+	OutcomeDisputeLost Outcome = "dispute_lost"
 )
 
 // Signal is a provider's report on a payment or one of its refunds. Reference is
@@ -28,7 +33,7 @@ type Signal struct {
 	RefundID  *ID      `json:"refund_id,omitempty"`
 	Amount    Amount   `json:"amount"`
 	Currency  Currency `json:"currency"`
-	StartedAt Instant  `json:"started_at"` // when the customer began the attempt
+	StartedAt Instant  `json:"started_at"` // when the customer began the attempt, or a dispute was opened
 }
 
 // Reasons recorded with events.
@@ -48,6 +53,8 @@ const (
 	ReasonPaidTwice         = "paid_twice"         // already paid, under another reference
 	ReasonAfterExpired      = "after_expired"      // money for an expired payment
 	ReasonAfterFailed       = "after_failed"       // money for a failed payment
+	ReasonNotPaid           = "not_paid"           // a dispute of a payment that is not paid
+	ReasonTooManyDisputes   = "too_many_disputes"  // the payment has MaxDisputes
 )
 
 // MaxReference is the longest provider reference, in bytes.
@@ -63,7 +70,7 @@ func (s Signal) Validate() error {
 	switch {
 	case s.Outcome == "":
 		refuse("outcome", Required)
-	case s.RefundID == nil && s.Outcome != OutcomePaid && s.Outcome != OutcomeFailed && s.Outcome != OutcomeExpired,
+	case s.RefundID == nil && s.Outcome != OutcomePaid && s.Outcome != OutcomeFailed && s.Outcome != OutcomeExpired && !s.Outcome.AboutDispute(),
 		s.RefundID != nil && s.Outcome != OutcomeSucceeded && s.Outcome != OutcomeFailed && s.Outcome != OutcomeReturned:
 		refuse("outcome", InvalidValue)
 	}

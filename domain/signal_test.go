@@ -221,6 +221,12 @@ func TestValidateSignal(t *testing.T) {
 		"refund succeeded": {signal: refundWord("succeeded", "X", id(2))},
 		"refund failed":    {signal: refundWord("failed", "X", id(2))},
 		"refund came back": {signal: refundWord("returned", "X", id(2))},
+		"disputed":         {signal: with(word("disputed", "X"), func(s *domain.Signal) { s.StartedAt = 0 })},
+		"dispute won":      {signal: word("dispute_won", "X")},
+		"dispute lost":     {signal: word("dispute_lost", "X")},
+		"refund disputed": {
+			signal: refundWord("disputed", "X", id(2)), want: domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue}},
+		},
 		"longest reference": {
 			signal: word("paid", strings.Repeat("x", domain.MaxReference)),
 		},

@@ -1,6 +1,9 @@
 package domain
 
-import "strconv"
+import (
+	"cmp"
+	"strconv"
+)
 
 // WorkKind is what is to be done or learned about a payment at its provider.
 type WorkKind string
@@ -11,15 +14,18 @@ const (
 	WorkCancel  WorkKind = "cancel"  // an attempt is open whose money is not wanted any more
 	WorkRefund  WorkKind = "refund"  // a refund is pending
 	WorkReturn  WorkKind = "return"  // a return of late funds is pending
+	WorkDispute WorkKind = "dispute" // a dispute is open
 )
 
 // WorkKinds are all kinds of work.
-func WorkKinds() []WorkKind { return []WorkKind{WorkAttempt, WorkCancel, WorkRefund, WorkReturn} }
+func WorkKinds() []WorkKind {
+	return []WorkKind{WorkAttempt, WorkCancel, WorkRefund, WorkReturn, WorkDispute}
+}
 
 // Work is one thing that is to be done or learned at a provider.
 type Work struct {
 	Kind  WorkKind `json:"kind"`
-	ID    string   `json:"id"` // the attempt's number, or the id of the refund or return
+	ID    string   `json:"id"` // the attempt's number, the id of the refund or return, or the provider's of the dispute
 	Since Instant  `json:"since"`
 }
 
@@ -30,6 +36,7 @@ type Outstanding struct {
 	CancelAt Instant // when an open attempt is to be cancelled; 0: no attempt is open
 	Refunds  int     // pending
 	Returns  int     // pending
+	Disputes int     // open
 }
 
 // Outstanding counts what is open at the payment's provider.
@@ -49,6 +56,11 @@ func (p Payment) Outstanding() Outstanding {
 	for _, r := range p.Returns {
 		if !r.Status.Final() {
 			o.Returns++
+		}
+	}
+	for _, d := range p.Disputes {
+		if d.Status == DisputeOpen {
+			o.Disputes++
 		}
 	}
 	return o
@@ -72,6 +84,11 @@ func (p Payment) Work(now Instant) []Work {
 	for _, r := range p.Returns {
 		if !r.Status.Final() {
 			all = append(all, Work{Kind: WorkReturn, ID: r.ID.String(), Since: r.CreatedAt})
+		}
+	}
+	for _, d := range p.Disputes {
+		if d.Status == DisputeOpen {
+			all = append(all, Work{Kind: WorkDispute, ID: d.Reference, Since: cmp.Or(d.OpenedAt, p.CreatedAt)})
 		}
 	}
 	return all

@@ -64,7 +64,7 @@ var notInAccount = []domain.Code{
 	domain.UnsupportedMediaType, domain.ValidationFailed,
 	domain.NotificationMalformed, domain.NotificationForged, domain.RouteNotFound,
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
-	domain.LateFundsNotFound, domain.RefundedAtProvider, domain.NoConnector,
+	domain.LateFundsNotFound, domain.DisputeNotFound, domain.RefundedAtProvider, domain.NoConnector,
 
 	domain.WrongType, domain.UnknownField, domain.InvalidValue, domain.RefundAmountNotAccepted,
 }

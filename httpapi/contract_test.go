@@ -214,7 +214,7 @@ func declared(t *testing.T) (requests, fields []domain.Code) {
 var adminOnly = []domain.Code{
 	domain.ProjectNotFound, domain.KeyNotFound, domain.ParkedSignalNotFound, domain.ConfirmationRequired,
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
-	domain.LateFundsNotFound, domain.RefundedAtProvider, domain.NoConnector,
+	domain.LateFundsNotFound, domain.DisputeNotFound, domain.RefundedAtProvider, domain.NoConnector,
 }
 
 func TestEveryCodeIsExplainedServedAndDocumented(t *testing.T) {

@@ -41,7 +41,7 @@ func TestListsAsCSV(t *testing.T) {
 	r := m.refund(p).want(201, "").object().ID
 
 	columns, rows := m.csv("/v1/payments")
-	if columns != "id,status,amount,currency,description,payload,created_at,refund_status" || len(rows) != 2 {
+	if columns != "id,status,amount,currency,description,payload,created_at,refund_status,dispute_status" || len(rows) != 2 {
 		t.Fatalf("%s %q", columns, rows)
 	}
 	if got := strings.Join(rows[1][:6], "|"); got != evil+`|created|10.00|RUB|'=HYPERLINK("http://x")|{"a":"b,\"c"}` {

@@ -70,7 +70,7 @@ func TestEndpointFields(t *testing.T) {
 	for _, body := range []string{
 		`{"url":"` + long(2048) + `"}`, `{"url":"https:\/\/shop.example.com\u002fhooks"}`,
 		`{"url":"` + hookURL + `?a=1&b=%C3%A9"}`, `{"url":"` + hookURL + `","description":"` + strings.Repeat("ж", 128) + `","kinds":null}`,
-		`{"url":"` + hookURL + `","kinds":["payment.created","payment.awaiting_payment","payment.paid","payment.expired","payment.failed","refund.pending","refund.succeeded","refund.failed","refund.returned"]}`,
+		`{"url":"` + hookURL + `","kinds":["payment.created","payment.awaiting_payment","payment.paid","payment.expired","payment.failed","payment.disputed","payment.dispute_won","payment.dispute_lost","refund.pending","refund.succeeded","refund.failed","refund.returned"]}`,
 	} {
 		m.hook(body)
 	}

@@ -57,7 +57,7 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest := `"url":"` + hookURL + `","kinds":["payment.paid","payment.expired","payment.failed","refund.succeeded","refund.failed","refund.returned"],"description":null,` +
+	rest := `"url":"` + hookURL + `","kinds":["payment.paid","payment.expired","payment.failed","payment.disputed","payment.dispute_won","payment.dispute_lost","refund.succeeded","refund.failed","refund.returned"],"description":null,` +
 		`"status":"enabled","disabled_reason":null,"disabled_at":null,"created_at":"2026-11-20T10:15:30.123Z",`
 	const calm = `"previous_secret_until":null,"health":{"pending":0,"undelivered":0,"failing_since":null,"paused_until":null,"last_failure":null}}`
 	if want := `{"id":"` + made.ID + `",` + rest + `"secret":"` + secret + `",` + calm; string(a.Body) != want {

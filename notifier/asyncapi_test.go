@@ -32,6 +32,7 @@ func TestAsyncAPIDescribesWhatTheCodeUses(t *testing.T) {
 		domain.ReasonWrongAmount, domain.ReasonStartedEarly, domain.ReasonStartedLate, domain.ReasonPaidTwice, domain.ReasonAfterExpired, domain.ReasonAfterFailed,
 		signals.ParkedMalformed, signals.ParkedUnknownPayment, signals.ParkedUnreadable,
 		string(domain.OutcomePaid), string(domain.OutcomeFailed), string(domain.OutcomeExpired), string(domain.OutcomeSucceeded), string(domain.OutcomeReturned),
+		string(domain.OutcomeDisputed), string(domain.OutcomeDisputeWon), string(domain.OutcomeDisputeLost), domain.ReasonNotPaid, domain.ReasonTooManyDisputes,
 	)
 	for _, word := range words {
 		if !strings.Contains(doc, word) {

@@ -176,7 +176,7 @@ func TestConnectorPaysAndIsAnswered(t *testing.T) {
 		}
 		data, err := bus.EncodeSignal(domain.Signal{
 			Outcome: domain.OutcomePaid, Reference: "ref", Amount: p.Amount, Currency: p.Currency, StartedAt: p.CreatedAt,
-		}, "")
+		}, bus.Said{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,6 +97,9 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		for _, view := range []string{"refunds", "refunds_by_project", "refunds_by_status"} {
 			want[view] += len(p.Refunds)
 		}
+		if len(p.Disputes) > 0 {
+			want["payments_disputed"]++
+		}
 		if p.Description != nil {
 			want["payments_by_description"]++
 			want["payments_by_term"] += len(projectiontest.TermsOf()[*p.Description])

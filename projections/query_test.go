@@ -25,7 +25,10 @@ func (w *world) query() views.PaymentQuery {
 		q.Currency = pick[domain.Currency](w, "RUB", "USD", "EUR")
 	}
 	if w.Intn(4) == 0 {
-		q.Refund = pick(w, views.NotRefunded, domain.RefundPending, domain.RefundSucceeded, domain.RefundFailed, domain.RefundByHand)
+		q.Refund = pick(w, views.NotRefunded, domain.RefundPending, domain.RefundSucceeded, domain.RefundFailed, domain.RefundByHand, domain.RefundCameBack)
+	}
+	if w.Intn(5) == 0 {
+		q.Disputed = new(w.Intn(4) > 0)
 	}
 	for _, bound := range []*domain.Instant{&q.From, &q.To} {
 		if w.Intn(4) == 0 && len(w.Order) > 0 {
@@ -59,6 +62,7 @@ func (w *world) asked(project string, q views.PaymentQuery) []domain.Payment {
 		return p.Project == project &&
 			(q.Status == "" || p.Status == q.Status) &&
 			(q.Refund == "" || q.Refund == lastRefund(p)) &&
+			(q.Disputed == nil || *q.Disputed == (len(p.Disputes) > 0)) &&
 			(q.Currency == "" || p.Currency == q.Currency) &&
 			(q.From == 0 || p.CreatedAt >= q.From) && (q.To == 0 || p.CreatedAt < q.To) &&
 			p.Amount >= q.Min && (q.Max == 0 || p.Amount <= q.Max) &&
@@ -71,9 +75,11 @@ func (w *world) asked(project string, q views.PaymentQuery) []domain.Payment {
 func lastRefund(p domain.Payment) domain.RefundStatus {
 	status := views.NotRefunded
 	for _, r := range p.Refunds {
-		status = r.Status
+		if status = r.Status; r.Returned {
+			status = "returned"
+		}
 	}
-	if len(p.ProviderRefunds) > 0 && (status == views.NotRefunded || status == domain.RefundFailed) {
+	if len(p.ProviderRefunds) > 0 && (status == views.NotRefunded || status == domain.RefundFailed || status == "returned") {
 		return "refunded_at_provider"
 	}
 	return status
@@ -176,10 +182,16 @@ func TestPaymentsAgainstAModel(t *testing.T) {
 			if len(q.DescriptionTerms) > 1 {
 				tried["words"] += len(want)
 			}
+			if q.Disputed != nil && *q.Disputed {
+				tried["disputed"] += len(want)
+			}
+			if q.Refund == domain.RefundCameBack {
+				tried["returned"] += len(want)
+			}
 		}
 		must(t, e.Close())
 	})
-	for _, what := range []string{"all", "description", "prefix", "words"} {
+	for _, what := range []string{"all", "description", "prefix", "words", "disputed", "returned"} {
 		if drawsMany() && tried[what] == 0 {
 			t.Errorf("no query by %s had an answer", what)
 		}

@@ -26,9 +26,9 @@ type budget struct {
 
 func budgets() []budget {
 	return []budget{
-		{"payments, refunds and projects, what is said about them and why", 3900, []string{"domain", "eventstore/form", "eventstore/latefunds"}},
+		{"payments, refunds and projects, what is said about them and why", 4100, []string{"domain", "eventstore/form", "eventstore/latefunds"}},
 		{"events are on disk before the answer", 5050, []string{"eventstore", "eventstore/bolt"}},
-		{"state follows from the log, lists and searches", 3100, []string{"projections"}},
+		{"state follows from the log, lists and searches", 3150, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},
 		{"auditors verify the log", 4100, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
@@ -39,13 +39,13 @@ func budgets() []budget {
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
-		{"money comes in at providers", 6700, []string{
+		{"money comes in at providers", 6950, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
 			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/notifications", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
-			"projections/views/attempts",
+			"projections/views/attempts", "httpapi/admin/dispute", "cmd/payledger/admincmd/dispute",
 		}},
-		{"outcomes of providers are judged", 1300, []string{
+		{"outcomes of providers are judged", 1350, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
 		{"webhooks", 5100, []string{
@@ -60,7 +60,7 @@ func budgets() []budget {
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/members", "cmd/payledger/node",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2500, []string{"httpapi/merchant", "httpapi/wire"}},
+		{"the merchant's API", 2550, []string{"httpapi/merchant", "httpapi/wire"}},
 		{"one form of requests, errors and limits", 2550, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 1000, []string{"httpapi/checkout", "httpapi/paypage"}},
 		{"account", 4000, []string{

@@ -58,6 +58,7 @@ type commandLine struct {
 	Audit    admincmd.Audit    `cmd:"" help:"Show what operators and merchants' keys did, and who it was."`
 	Log      logCmd            `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
 	Suspense admincmd.Suspense `cmd:"" help:"See money that could not count as its payment, and return it."`
+	Dispute  admincmd.Dispute  `cmd:"" help:"Record disputes of payments that a provider tells of."`
 	Balance  admincmd.Balance  `cmd:"" help:"Print the books: balances, statements, late funds."`
 	Export   exportCmd         `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
 	Verify   verifyCmd         `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`

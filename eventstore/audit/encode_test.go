@@ -27,8 +27,9 @@ func TestPackedPaymentsKeepWhatRulesRead(t *testing.T) {
 		Settlements: []domain.Settlement{
 			{Reference: "P", Debit: domain.MerchantPayable, Credit: domain.Suspense, Amount: 9, Currency: "RUB", Reason: "как договорились"},
 		},
-		Signals: []domain.Signal{{Route: "cards", Outcome: domain.OutcomePaid, Reference: "P", Amount: 1500, Currency: "RUB"}},
-		Refused: 3, LateFunds: 1,
+		Signals:  []domain.Signal{{Route: "cards", Outcome: domain.OutcomePaid, Reference: "P", Amount: 1500, Currency: "RUB"}},
+		Disputes: []domain.Dispute{{Reference: "D", Status: domain.DisputeOpen, Amount: 9, Reason: "fraudulent", OpenedAt: 2000, EvidenceDueBy: 9000}},
+		Refused:  3, LateFunds: 1,
 	}
 	of := reflect.ValueOf(p)
 	for i := range of.NumField() {

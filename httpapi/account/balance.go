@@ -18,6 +18,9 @@ func (d pageData) InFlight(b wire.CurrencyBooks) domain.Sum {
 	return b.Of(domain.RefundsInFlight).Neg()
 }
 
+// Held is what providers hold of the merchant's until disputes are decided.
+func (d pageData) Held(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.DisputesHeld).Neg() }
+
 // Late is money that came and could not count as its payment.
 func (d pageData) Late(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.Suspense).Neg() }
 

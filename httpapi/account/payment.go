@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -42,7 +43,12 @@ func (f paymentFacts) refundThat(is domain.RefundStatus) *wire.RefundRow {
 
 // Refundable reports whether a refund could be made.
 func (f paymentFacts) Refundable() bool {
-	return f.Payment.Status == domain.Paid && f.Pending() == nil && f.Succeeded() == nil
+	return f.Payment.Status == domain.Paid && f.Pending() == nil && f.Succeeded() == nil && !f.Disputed()
+}
+
+// Disputed reports whether a dispute holds the money, or has taken it.
+func (f paymentFacts) Disputed() bool {
+	return slices.ContainsFunc(f.Disputes, func(d domain.Dispute) bool { return d.Status != domain.DisputeWon })
 }
 
 // event is what of a stored event is shown.

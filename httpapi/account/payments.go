@@ -24,6 +24,7 @@ type paymentFilter struct {
 	Text, Match  string
 	Status       string
 	Refund       string // status of the last one
+	Disputed     string // true, false or ""
 	Currency     string
 	Least, Most  string // amounts, as they were entered
 	First, Final string // days, both part of it
@@ -34,7 +35,7 @@ type paymentFilter struct {
 
 func (v *visit) paymentFilter() paymentFilter {
 	f := paymentFilter{
-		Text: v.Query("q"), Match: v.Query("match"), Status: v.Query("status"), Refund: v.Query("refund"), Currency: v.Query("currency"),
+		Text: v.Query("q"), Match: v.Query("match"), Status: v.Query("status"), Refund: v.Query("refund"), Disputed: v.Query("disputed"), Currency: v.Query("currency"),
 		Least: strings.TrimSpace(v.Query("amount_from")), Most: strings.TrimSpace(v.Query("amount_to")),
 		First: v.Query("from"), Final: v.Query("to"),
 	}
@@ -60,7 +61,7 @@ func (f paymentFilter) Any() bool { return f != paymentFilter{Match: f.Match} }
 
 // More reports whether any of the filters is set that are seldom needed.
 func (f paymentFilter) More() bool {
-	return f.Currency+f.Least+f.Most+f.First+f.Final != "" || f.Match != matchWords
+	return f.Disputed+f.Currency+f.Least+f.Most+f.First+f.Final != "" || f.Match != matchWords
 }
 
 // address is the filter as the query of the page; what is not set is left out.
@@ -71,7 +72,7 @@ func (f paymentFilter) address() url.Values {
 		match = ""
 	}
 	for name, value := range map[string]string{
-		"q": f.Text, "match": match, "status": f.Status, "refund": f.Refund, "currency": f.Currency,
+		"q": f.Text, "match": match, "status": f.Status, "refund": f.Refund, "disputed": f.Disputed, "currency": f.Currency,
 		"amount_from": f.Least, "amount_to": f.Most, "from": f.First, "to": f.Final,
 	} {
 		if value != "" {
@@ -90,7 +91,7 @@ func (v *visit) parameters(f paymentFilter) (url.Values, error) {
 	}
 	text := map[string]string{matchWords: "description_words", matchPrefix: "description_prefix", matchExact: "description"}[f.Match]
 	for name, value := range map[string]string{
-		text: f.Text, "status": f.Status, "refund_status": f.Refund, "currency": f.Currency, "created_from": f.First, "created_to": f.Final,
+		text: f.Text, "status": f.Status, "refund_status": f.Refund, "disputed": f.Disputed, "currency": f.Currency, "created_from": f.First, "created_to": f.Final,
 		"amount_min": strings.TrimSpace(f.least), "amount_max": strings.TrimSpace(f.most),
 	} {
 		if value != "" {

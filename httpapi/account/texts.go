@@ -52,6 +52,15 @@ func (d pageData) RefundMark(s domain.RefundStatus, byHand, amount domain.Amount
 	return d.Tag(tone, d.RefundWord(s))
 }
 
+// DisputeMark shows on a payment what became of its disputes, nothing without any.
+func (d pageData) DisputeMark(s domain.DisputeStatus) template.HTML {
+	if s == "" {
+		return ""
+	}
+	tone := map[domain.DisputeStatus]string{domain.DisputeOpen: "bad", domain.DisputeWon: "quiet", domain.DisputeLost: "bad"}[s]
+	return d.Tag(tone, d.T("dispute_mark."+string(s)))
+}
+
 // RefundWord names a value of the filter of refunds.
 func (d pageData) RefundWord(s domain.RefundStatus) string { return d.T("refund_mark." + string(s)) }
 

@@ -103,6 +103,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "GET", Path: "/admin/suspense", Operation: "adminListSuspense", Handle: a.listSuspense},
 		{Method: "POST", Path: "/admin/payments/{id}/returns", Operation: "adminCreateReturn", Body: true, Handle: a.createReturn},
 		{Method: "POST", Path: "/admin/payments/{id}/settlements", Operation: "adminSettle", Body: true, Handle: a.settle},
+		{Method: "POST", Path: "/admin/payments/{id}/disputes", Operation: "adminDispute", Body: true, Handle: a.dispute},
 		{Method: "GET", Path: "/admin/events", Operation: "adminEvents", Endless: true, Handle: a.events},
 		{Method: "GET", Path: "/admin/acts", Operation: "adminActs", Endless: true, Handle: a.acts},
 		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Endless: true, Handle: a.verify},

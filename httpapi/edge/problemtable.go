@@ -135,6 +135,11 @@ func ProblemRows() []ProblemRow {
 			"Administration only: the payment has recorded no late funds under this reference of the provider. <code>payledger suspense list</code> lists those that can be returned. References are compared exactly.",
 		},
 		{
+			domain.DisputeNotFound, http.StatusNotFound, "Dispute not found",
+			"The payment has no dispute of this reference. Record it first with payledger dispute open.",
+			"Administration only: no dispute of the payment is recorded under this reference of the provider. <code>payledger payments get</code> lists them. References are compared exactly.",
+		},
+		{
 			domain.PathNotFound, http.StatusNotFound, "Path not found",
 			"Nothing is at this path. Paths match exactly: check the spelling and leave out trailing or doubled slashes. /docs lists all of them.",
 			"Paths match exactly, byte for byte. <code>/v1/payments/</code>, <code>//v1/payments</code> and paths with dot segments or needlessly encoded letters are other paths, and no redirect leads away from them.",
@@ -153,6 +158,11 @@ func ProblemRows() []ProblemRow {
 			domain.PaymentNotPaid, http.StatusConflict, "Payment not paid",
 			"Only a paid payment can be refunded.",
 			"A refund needs a payment in status <code>paid</code>. The member <code>payment_status</code> is its present status. A payment that is <code>created</code> or <code>awaiting_payment</code> can still become <code>paid</code>; <code>expired</code> and <code>failed</code> are final.",
+		},
+		{
+			domain.PaymentDisputedCode, http.StatusConflict, "Payment disputed",
+			"The customer disputes the payment at the bank, and the provider holds its money or has returned it: it cannot be refunded.",
+			"The customer has disputed the payment at the bank. While the dispute is open the provider holds the money, and once it is lost the customer has it, so a refund would pay twice. After a dispute is won the payment can be refunded. <code>GET /v1/payments/{id}/events</code> tells of its disputes.",
 		},
 		{
 			domain.RefundExists, http.StatusConflict, "Refund exists",

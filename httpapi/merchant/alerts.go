@@ -29,9 +29,10 @@ func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 		return nil, err
 	}
 	for _, b := range balances.Balances {
-		if b.Account == domain.Suspense && b.Balance.Sign() != 0 {
+		kind := map[domain.Account]wire.AlertKind{domain.DisputesHeld: wire.AlertDisputed, domain.Suspense: wire.AlertLateFunds}[b.Account]
+		if kind != "" && b.Balance.Sign() != 0 {
 			amount := b.Balance.Neg()
-			all = append(all, wire.Alert{Kind: wire.AlertLateFunds, Currency: b.Currency, Amount: &amount})
+			all = append(all, wire.Alert{Kind: kind, Currency: b.Currency, Amount: &amount})
 		}
 	}
 	now := domain.InstantOf(a.cfg.Now())
@@ -106,7 +107,7 @@ func endpointAlerts(e projects.Endpoint, health domain.EndpointHealth, now domai
 
 func byUrgency(all []wire.Alert) []wire.Alert {
 	out := make([]wire.Alert, 0, len(all))
-	for _, kind := range []wire.AlertKind{wire.AlertLateFunds, wire.AlertDisabled, wire.AlertFailing, wire.AlertUndelivered, wire.AlertUnrouted, wire.AlertSecret} {
+	for _, kind := range []wire.AlertKind{wire.AlertDisputed, wire.AlertLateFunds, wire.AlertDisabled, wire.AlertFailing, wire.AlertUndelivered, wire.AlertUnrouted, wire.AlertSecret} {
 		for _, v := range all {
 			if v.Kind == kind {
 				out = append(out, v)

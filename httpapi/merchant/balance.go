@@ -150,7 +150,7 @@ func JournalQuery(req edge.List) (q books.JournalQuery, err error) {
 	q.Limit = req.Limit
 	if q.Account = domain.Account(f["account"]); f.Has("account") && !q.Account.Known() {
 		return q, edge.BadParameter("account",
-			"Send merchant_payable, refunds_in_flight, suspense, operator, or acquirer_receivable: and the name of a route.")
+			"Send merchant_payable, refunds_in_flight, disputes_held, suspense, operator, or acquirer_receivable: and the name of a route.")
 	}
 	if q.Currency = domain.Currency(f["currency"]); f.Has("currency") && q.Currency == "" {
 		return q, edge.BadParameter("currency", "Send a currency such as RUB.")

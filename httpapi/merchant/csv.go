@@ -23,7 +23,7 @@ func (a *API) PaymentsTable(_ context.Context, c Caller, values url.Values) (edg
 	if err != nil {
 		return edge.Table{}, err
 	}
-	columns := []string{"id", "status", "amount", "currency", "description", "payload", "created_at", "refund_status"}
+	columns := []string{"id", "status", "amount", "currency", "description", "payload", "created_at", "refund_status", "dispute_status"}
 	zone := c.Calendar().Zone()
 	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		q.Limit = limit
@@ -36,6 +36,7 @@ func (a *API) PaymentsTable(_ context.Context, c Caller, values url.Values) (edg
 			}
 			rows = append(rows, []string{
 				p.ID.String(), string(p.Status), p.Amount.String(), string(p.Currency), description, string(p.Payload), p.CreatedAt.In(zone), string(p.RefundStatus()),
+				string(p.DisputeStatus()),
 			})
 		}
 		return rows, found.More, err

@@ -92,7 +92,9 @@ func (a *API) PaymentRows(ctx context.Context, c Caller, values url.Values) (pag
 	}
 	rows := make([]wire.PaymentRow, 0, len(found.Payments))
 	for _, p := range found.Payments {
-		rows = append(rows, wire.PaymentRow{PaymentObject: p.Object(), Refund: p.RefundStatus(), ReturnedByHand: p.ReturnedByHand()})
+		rows = append(rows, wire.PaymentRow{
+			PaymentObject: p.Object(), Refund: p.RefundStatus(), ReturnedByHand: p.ReturnedByHand(), Dispute: p.DisputeStatus(),
+		})
 	}
 	last := ""
 	if found.More && len(rows) > 0 {
@@ -104,7 +106,7 @@ func (a *API) PaymentRows(ctx context.Context, c Caller, values url.Values) (pag
 // paymentFilters are the query parameters that filter payments.
 func paymentFilters() []string {
 	return []string{
-		"status", "refund_status", "currency", "created_from", "created_to", "amount", "amount_min", "amount_max",
+		"status", "refund_status", "disputed", "currency", "created_from", "created_to", "amount", "amount_min", "amount_max",
 		"description", "description_prefix", "description_words",
 	}
 }
@@ -242,6 +244,13 @@ func paymentQuery(req edge.List) (q views.PaymentQuery, err error) {
 	}
 	if q.Refund, err = edge.OneOf(f, "refund_status", append(domain.PaymentRefundStatuses(), views.NotRefunded)); err != nil {
 		return q, err
+	}
+	disputed, err := edge.OneOf(f, "disputed", []string{"true", "false"})
+	if err != nil {
+		return q, err
+	}
+	if disputed != "" {
+		q.Disputed = new(disputed == "true")
 	}
 	q.Currency = domain.Currency(f["currency"])
 	if f.Has("currency") && !q.Currency.TwoMinorDigits() {

@@ -24,6 +24,7 @@ type Alert struct {
 
 // The alerts, the most urgent first.
 const (
+	AlertDisputed    AlertKind = "disputed"            // disputes of customers are open: currency, amount
 	AlertLateFunds   AlertKind = "late_funds"          // money came that belongs to no payment: currency, amount
 	AlertDisabled    AlertKind = "endpoint_disabled"   // endpoint_id, url, reason, since
 	AlertFailing     AlertKind = "endpoint_failing"    // endpoint_id, url, since

@@ -7,6 +7,8 @@ type PaymentRow struct {
 	domain.PaymentObject
 	Refund         domain.RefundStatus `json:"refund_status,omitempty"`   // as Payment.RefundStatus
 	ReturnedByHand domain.Amount       `json:"returned_by_hand,omitzero"` // what the provider returned by another hand
+
+	Dispute domain.DisputeStatus `json:"dispute_status,omitempty"` // as Payment.DisputeStatus
 }
 
 // RefundRow is a refund in a list of its merchant's.
@@ -34,6 +36,9 @@ type PaymentFacts struct {
 	// another hand of the money that paid the payment.
 	Refund         domain.RefundStatus `json:"refund_status"`
 	ReturnedByHand domain.Amount       `json:"returned_by_hand,omitzero"`
+
+	Disputes []domain.Dispute     `json:"disputes"` // in the order in which they were heard of
+	Dispute  domain.DisputeStatus `json:"dispute_status,omitempty"`
 }
 
 // Place is what an id names, and where it belongs.

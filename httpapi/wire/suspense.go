@@ -18,6 +18,15 @@ type Settle struct {
 	Reason    string          `json:"reason"`             // for the auditor
 }
 
+// Dispute is the request to record what a provider says of a dispute.
+type Dispute struct {
+	Outcome       domain.Outcome `json:"outcome"`
+	Reference     string         `json:"reference"`
+	Amount        domain.Amount  `json:"amount,omitzero"` // 0: what is known, else the payment's
+	Reason        string         `json:"reason,omitzero"` // a code
+	EvidenceDueBy domain.Instant `json:"evidence_due_by,omitzero"`
+}
+
 // Suspense is money that the operator has to clear.
 type Suspense struct {
 	ProjectID       string          `json:"project_id"`

@@ -35,12 +35,19 @@ type body struct {
 	Currency  domain.Currency `json:"currency"`
 	StartedAt *domain.Instant `json:"started_at,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
+
+	EvidenceDueBy *domain.Instant `json:"evidence_due_by,omitempty"`
 }
 
-// EncodeSignal writes the body of a signal. reason is why a refund failed or came
-// back, "" if that is not known.
-func EncodeSignal(s domain.Signal, reason string) ([]byte, error) {
-	b := body{Outcome: s.Outcome, Reference: s.Reference, Amount: s.Amount, Currency: s.Currency, Reason: reason}
+// Said is what a provider says with a signal, for people.
+type Said struct {
+	Reason        string         // why a refund failed or came back, or a payment is disputed; "" if that is not known
+	EvidenceDueBy domain.Instant // until when the merchant can answer a dispute; 0: unknown
+}
+
+// EncodeSignal writes the body of a signal.
+func EncodeSignal(s domain.Signal, said Said) ([]byte, error) {
+	b := body{Outcome: s.Outcome, Reference: s.Reference, Amount: s.Amount, Currency: s.Currency, Reason: said.Reason}
 	if s.RefundID != nil {
 		id := s.RefundID.String()
 		b.RefundID = &id
@@ -48,23 +55,26 @@ func EncodeSignal(s domain.Signal, reason string) ([]byte, error) {
 	if s.StartedAt != 0 {
 		b.StartedAt = &s.StartedAt
 	}
+	if said.EvidenceDueBy != 0 {
+		b.EvidenceDueBy = &said.EvidenceDueBy
+	}
 	return json.Marshal(b)
 }
 
 // DecodeSignal reads the body of a signal that came through a route, strictly:
 // unknown and duplicate members, names in another case, invalid UTF-8 and ids
 // in any but their canonical spelling are errors. The signal has passed
-// Validate. reason says why a refund failed or came back, a code; "" if the provider gave none.
-func DecodeSignal(route string, data []byte) (s domain.Signal, reason string, err error) {
+// Validate.
+func DecodeSignal(route string, data []byte) (s domain.Signal, said Said, err error) {
 	var b body
 	if err := json.Unmarshal(data, &b, json.RejectUnknownMembers(true)); err != nil {
-		return domain.Signal{}, "", fmt.Errorf("the signal is not the JSON object it should be: %w", err)
+		return domain.Signal{}, Said{}, fmt.Errorf("the signal is not the JSON object it should be: %w", err)
 	}
 	s = domain.Signal{Route: route, Outcome: b.Outcome, Reference: b.Reference, Amount: b.Amount, Currency: b.Currency}
 	if b.RefundID != nil {
 		id, ok := domain.ParseID(*b.RefundID)
 		if !ok {
-			return domain.Signal{}, "", errors.New("refund_id is not an id: want 26 characters of Crockford base 32 in upper case")
+			return domain.Signal{}, Said{}, errors.New("refund_id is not an id: want 26 characters of Crockford base 32 in upper case")
 		}
 		s.RefundID = &id
 	}
@@ -72,14 +82,20 @@ func DecodeSignal(route string, data []byte) (s domain.Signal, reason string, er
 		s.StartedAt = *b.StartedAt
 	}
 	if err := s.Validate(); err != nil {
-		return domain.Signal{}, "", fmt.Errorf("the signal is incomplete: %w", err)
+		return domain.Signal{}, Said{}, fmt.Errorf("the signal is incomplete: %w", err)
+	}
+	said.Reason = b.Reason
+	if b.EvidenceDueBy != nil {
+		said.EvidenceDueBy = *b.EvidenceDueBy
 	}
 	switch {
+	case said.EvidenceDueBy != 0 && s.Outcome != domain.OutcomeDisputed:
+		return domain.Signal{}, Said{}, errors.New("evidence_due_by is only for a dispute that is opened")
 	case b.Reason == "":
-	case s.RefundID == nil || s.Outcome == domain.OutcomeSucceeded:
-		return domain.Signal{}, "", errors.New("reason is only for a refund that failed or came back")
+	case s.Outcome != domain.OutcomeDisputed && (s.RefundID == nil || s.Outcome == domain.OutcomeSucceeded):
+		return domain.Signal{}, Said{}, errors.New("reason is only for a refund that failed or came back, and for a dispute")
 	case !domain.ValidReason(b.Reason):
-		return domain.Signal{}, "", fmt.Errorf("reason is not a code: want 1 to %d of a-z, 0-9 and _", domain.MaxReason)
+		return domain.Signal{}, Said{}, fmt.Errorf("reason is not a code: want 1 to %d of a-z, 0-9 and _", domain.MaxReason)
 	}
-	return s, b.Reason, nil
+	return s, said, nil
 }

@@ -126,7 +126,7 @@ func Created(t *testing.T, c *bus.Conn, stream string) string {
 // Encode is a signal as it is published.
 func Encode(t *testing.T, s domain.Signal) []byte {
 	t.Helper()
-	b, err := bus.EncodeSignal(s, "")
+	b, err := bus.EncodeSignal(s, bus.Said{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ func (b Backlog) count(o domain.Outstanding, now domain.Instant) {
 	}
 	add(domain.WorkRefund, o.Refunds)
 	add(domain.WorkReturn, o.Returns)
+	add(domain.WorkDispute, o.Disputes)
 	switch {
 	case o.CancelAt == 0:
 	case now < o.CancelAt:

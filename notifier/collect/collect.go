@@ -47,7 +47,9 @@ const (
 	MaxSilence  = 30 * 24 * time.Hour // after which an attempt of which nothing is learned is closed
 	callTime    = 15 * time.Second    // of one call of a connector
 	rescan      = time.Minute         // between two scans of the view
-	alarmAfter  = time.Hour           // that an attempt is open after its payment's end
+
+	disputeInterval = time.Hour // between two polls of open disputes
+	alarmAfter      = time.Hour // that an attempt is open after its payment's end
 
 	maxTasks  = 1 << 16 // payments in memory; others wait in the view
 	maxSteps  = 256     // payments that are worked on at a time, of all routes
@@ -74,7 +76,7 @@ type Config struct {
 	Paused func(route string) bool
 	// Signal sends an outcome and returns what the judge recorded; as
 	// connector.Sender.Send.
-	Signal func(ctx context.Context, project string, payment domain.ID, s domain.Signal, reason string) (domain.SignalReply, error)
+	Signal func(ctx context.Context, project string, payment domain.ID, s domain.Signal, said bus.Said) (domain.SignalReply, error)
 	// ReturnURL is where the provider redirects the customer back to. It depends only on the payment:
 	// it is part of a request that is repeated under one key.
 	ReturnURL func(domain.Payment) string

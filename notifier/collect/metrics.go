@@ -34,7 +34,7 @@ func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metr
 		notices:  vec("payledger_connector_notifications_total", "Notifications of providers by their end: judged, forged, malformed, foreign, failed.", "route", "end"),
 		overdue:  vec("payledger_attempts_overdue_total", "Attempts that were still open an hour after their payment's end.", "route"),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "payledger_connector_open", Help: "What is open at the provider, counted once a minute: attempt, cancel, refund, return.",
+			Name: "payledger_connector_open", Help: "What is open at the provider, counted once a minute: attempt, cancel, refund, return, dispute.",
 		}, []string{"route", "kind"}),
 		missing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "payledger_connector_missing",

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -152,6 +153,43 @@ func TestARefundThatComesBack(t *testing.T) {
 			w.Errorf("%+v", r)
 		}
 		w.refund(id)
+	})
+}
+
+// TestDisputesAreFollowed: one is recorded when the provider notifies of it, and decided by asking,
+// without a notification; one whose beginning nobody told of is recorded whole.
+func TestDisputesAreFollowed(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.paid()
+		reference := w.reference(id)
+		w.provider.Sent()
+		w.provider.Dispute(reference)
+		w.deliver()
+		w.deliver()
+		p := w.Payment(w.T, id)
+		if p.Status != domain.Paid || len(p.Disputes) != 1 {
+			w.Fatalf("%+v", p)
+		}
+		d := p.Disputes[0]
+		if d.Status != domain.DisputeOpen || d.Amount != p.Amount || d.Reason != "fraudulent" || d.OpenedAt == 0 || d.EvidenceDueBy == 0 {
+			w.Errorf("%+v", d)
+		}
+		w.provider.EndDispute(reference, true)
+		w.provider.Sent() // and never arrives
+		after(2 * disputeInterval)
+		if p = w.Payment(w.T, id); p.DisputeStatus() != domain.DisputeWon || p.Uncollected() {
+			w.Errorf("%+v", p.Disputes)
+		}
+		w.provider.Dispute(reference)
+		w.provider.EndDispute(reference, false)
+		w.deliver()
+		if p = w.Payment(w.T, id); len(p.Disputes) != 2 || p.Disputes[0].Status != domain.DisputeWon || p.Disputes[1].Status != domain.DisputeLost {
+			w.Errorf("%+v", p.Disputes)
+		}
+		want := []string{domain.TypePaymentDisputed, domain.TypePaymentDisputeWon, domain.TypePaymentDisputed, domain.TypePaymentDisputeLost}
+		if types := w.types(id); !slices.Equal(types[len(types)-4:], want) {
+			w.Errorf("%v", types)
+		}
 	})
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"payledger/domain"
+	"payledger/notifier/bus"
 	"payledger/notifier/connector"
 	"payledger/notifier/health"
 )
@@ -68,7 +70,7 @@ func (c *Collector) paymentOf(ctx context.Context, route string, n connector.Not
 // Ask reads at the provider all that can be learned of a payment, now. The errors
 // are ErrNoConnector, ErrDown and what the connector answers.
 func (c *Collector) Ask(ctx context.Context, id domain.ID) error {
-	return c.read(ctx, id, connector.Notice{Payment: id, Refunds: true})
+	return c.read(ctx, id, connector.Notice{Payment: id, Refunds: true, Disputes: true})
 }
 
 // read polls the attempt or refund of a notice.
@@ -108,10 +110,65 @@ func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) 
 	if err := c.readClosed(ctx, t, conn, p, n.Reference); err != nil {
 		return err
 	}
+	if n.Disputes {
+		t.polled = c.config.Now()
+		if err := c.readDisputes(ctx, conn, p); err != nil {
+			return err
+		}
+	}
 	if n.Refunds {
 		return c.readRefunds(ctx, t, conn, p, n.Reference)
 	}
 	return nil
+}
+
+// readDisputes reads the disputes of the money that paid the payment, and signals what is new.
+func (c *Collector) readDisputes(ctx context.Context, conn connector.Connector, p domain.Payment) error {
+	if p.PaidReference == "" {
+		return nil
+	}
+	var all []connector.DisputeState
+	err := c.call(ctx, p, "disputes", func(ctx context.Context) (err error) {
+		all, err = conn.Disputes(ctx, c.moneyOf(p, p.PaidReference))
+		return err
+	})
+	if errors.Is(err, connector.ErrNotFound) {
+		return nil
+	}
+	for _, st := range all {
+		known, ok := p.Dispute(st.Reference)
+		outcomes := []domain.Outcome{domain.OutcomeDisputed, st.Outcome}
+		switch {
+		case ok && known.Status != domain.DisputeOpen:
+			continue
+		case ok:
+			outcomes = outcomes[1:]
+		case st.Outcome == domain.OutcomeDisputed:
+			outcomes = outcomes[:1]
+		}
+		for _, outcome := range outcomes {
+			s := domain.Signal{Outcome: outcome, Reference: st.Reference, Amount: st.Amount, Currency: st.Currency, StartedAt: instant(st.OpenedAt)}
+			var said bus.Said
+			if outcome == domain.OutcomeDisputed {
+				said.EvidenceDueBy = instant(st.EvidenceDueBy)
+				if st.Reason != "" {
+					said.Reason = connector.ReasonCode(st.Reason)
+				}
+			}
+			if _, err := c.signal(ctx, p, s, said); err != nil {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// instant is 0 for the zero time.
+func instant(at time.Time) domain.Instant {
+	if at.IsZero() {
+		return 0
+	}
+	return domain.InstantOf(at)
 }
 
 // readClosed reads an attempt that is not in the ledger, or has failed there: if it was paid, the

@@ -7,6 +7,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/tracing"
+	"payledger/notifier/bus"
 	"payledger/notifier/health"
 )
 
@@ -77,12 +78,12 @@ func (c *Collector) fail(ctx context.Context, p domain.Payment, a domain.Attempt
 }
 
 // signal sends an outcome, and returns what the judge recorded.
-func (c *Collector) signal(ctx context.Context, p domain.Payment, s domain.Signal, reason string) (domain.SignalReply, error) {
+func (c *Collector) signal(ctx context.Context, p domain.Payment, s domain.Signal, said bus.Said) (domain.SignalReply, error) {
 	s.Route = p.Route
 	if err := s.Validate(); err != nil {
 		return domain.SignalReply{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalTime)
 	defer cancel()
-	return c.config.Signal(ctx, p.Project, p.ID, s, reason)
+	return c.config.Signal(ctx, p.Project, p.ID, s, said)
 }

@@ -8,6 +8,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/bus"
 	"payledger/notifier/connector"
 )
 
@@ -145,7 +146,7 @@ func (c *Collector) refunded(ctx context.Context, p domain.Payment, r ourRefund,
 	default:
 		return fmt.Errorf("the connector answers the unknown phase %q", st.Phase)
 	}
-	reply, err := c.signal(ctx, p, s, reason)
+	reply, err := c.signal(ctx, p, s, bus.Said{Reason: reason})
 	if err != nil || reply.Result == domain.SignalApplied {
 		return err
 	}

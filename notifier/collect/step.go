@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/notifier/bus"
 	"payledger/notifier/connector"
 )
 
 // step makes the calls that the payment's state requires: one about its open attempt, one about
-// each refund and return that is pending. again is when to poll next. The error is logged here;
+// each refund and return that is pending, and when there is nothing of these, one about its open
+// disputes. again is when to poll next. The error is logged here;
 // only one that ends the store matters further.
 func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector, p domain.Payment) (again time.Duration, err error) {
 	now := c.config.Now()
@@ -42,6 +44,12 @@ func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector,
 			errs = append(errs, err)
 		}
 		again = min(again, pauseFor(now.Sub(r.CreatedAt.Time()), 15*time.Minute))
+	}
+	if o := p.Outstanding(); o.Disputes > 0 && o.CancelAt == 0 && o.Refunds+o.Returns == 0 {
+		if err := c.readDisputes(ctx, conn, p); err != nil {
+			errs = append(errs, err)
+		}
+		again = disputeInterval // the provider notifies of the end; it takes weeks
 	}
 	again = max(again, MinInterval)
 	err = errors.Join(errs...)
@@ -147,7 +155,7 @@ func (c *Collector) settle(ctx context.Context, t *task, p domain.Payment, a dom
 func (c *Collector) collected(ctx context.Context, p domain.Payment, a domain.Attempt, st connector.State) error {
 	reply, err := c.signal(ctx, p, domain.Signal{
 		Outcome: domain.OutcomePaid, Reference: st.Reference, Amount: st.Amount, Currency: st.Currency, StartedAt: a.BegunAt,
-	}, "")
+	}, bus.Said{})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/bus"
 	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/connectortest"
@@ -113,14 +114,14 @@ func (w *world) restart(effects int64) {
 }
 
 // judge applies a signal as package signals does.
-func (w *world) judge(l *life) func(context.Context, string, domain.ID, domain.Signal, string) (domain.SignalReply, error) {
-	return func(ctx context.Context, project string, id domain.ID, s domain.Signal, reason string) (domain.SignalReply, error) {
+func (w *world) judge(l *life) func(context.Context, string, domain.ID, domain.Signal, bus.Said) (domain.SignalReply, error) {
+	return func(ctx context.Context, project string, id domain.ID, s domain.Signal, said bus.Said) (domain.SignalReply, error) {
 		if err := l.effect(); err != nil {
 			return domain.SignalReply{}, err
 		}
 		apply := func(used bool) (eventstore.Result[domain.Payment], error) {
 			return eventstore.Execute(ctx, w.Ledger, eventstore.PaymentStream(project, id), domain.Payment{Project: project, ID: id},
-				domain.PaymentCommand(domain.ApplySignal{Signal: s, Reason: reason, ReferenceUsed: used}), eventstore.Order{EventID: w.IDs.Next()})
+				domain.PaymentCommand(domain.ApplySignal{Signal: s, Reason: said.Reason, EvidenceDueBy: said.EvidenceDueBy, ReferenceUsed: used}), eventstore.Order{EventID: w.IDs.Next()})
 		}
 		r, err := apply(false)
 		if errors.As(err, new(*eventstore.ClaimedError)) {

@@ -148,6 +148,17 @@ type RefundState struct {
 	CreatedAt time.Time // at the provider; zero: unknown
 }
 
+// DisputeState is what the provider says of a dispute by which it holds money, or has taken it.
+type DisputeState struct {
+	Reference     string         // the provider's id, at most domain.MaxReference bytes
+	Outcome       domain.Outcome // one of a dispute: OutcomeDisputed while it is open
+	Reason        string         // a short code; see ReasonCode. Empty: the provider gave none
+	Amount        domain.Amount
+	Currency      domain.Currency
+	OpenedAt      time.Time // zero: unknown
+	EvidenceDueBy time.Time // zero: unknown, or none is taken
+}
+
 // ReasonRefundedAtProvider closes a refund of money that the provider has
 // returned before, by another hand.
 const ReasonRefundedAtProvider = domain.ReasonRefundedAtProvider
@@ -158,6 +169,7 @@ type Notice struct {
 	Payment   domain.ID // zero: only the reference is known
 	Reference string    // empty: only the payment is known
 	Refunds   bool      // it is about the attempt's refunds too
+	Disputes  bool      // it is about the payment's disputes too
 }
 
 // ReasonCode makes a code of what a provider calls a reason: at most

@@ -55,6 +55,10 @@ type Connector interface {
 	// provider by hand. ErrNotFound as Read.
 	Refunds(ctx context.Context, a Attempt) ([]RefundState, error)
 
+	// Disputes returns the disputes of the attempt's money that the provider knows, with their
+	// present states; none from a provider that does not say. ErrNotFound as Read.
+	Disputes(ctx context.Context, a Attempt) ([]DisputeState, error)
+
 	// Notices reads a notification of the provider's, whose body has at most
 	// MaxNotification bytes, and returns what it is about, at most MaxNotices, or
 	// nothing if it is of a kind that concerns no payment. Nothing that it says of

@@ -193,6 +193,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"outcome":"failed","reference":"r","refund_id":"01M7W78FJBM8T4R7B5N0C1D2E3","amount":"0.01","currency":"USD"}`))
 	f.Add([]byte(`{"outcome":"failed","reference":"r","refund_id":"01M7W78FJBM8T4R7B5N0C1D2E3","amount":"1","currency":"USD","reason":"card_lost"}`))
 	f.Add([]byte(`{"outcome":"failed","reference":"r","amount":"1","currency":"USD","reason":"card_lost"}`))
+	f.Add([]byte(`{"outcome":"disputed","reference":"r","amount":"1","currency":"USD","reason":"fraudulent","evidence_due_by":"2026-11-20T10:15:30.123Z"}`))
+	f.Add([]byte(`{"outcome":"dispute_won","reference":"r","amount":"1","currency":"USD","evidence_due_by":"2026-11-20T10:15:30.123Z"}`))
 	f.Add([]byte(`{"outcome":"paid","outcome":"failed"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, reason, err := bus.DecodeSignal("visa", data)

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"payledger/domain"
+	"payledger/notifier/bus"
 )
 
 // Sandbox plays the provider of the sandbox route. It makes no attempts and decides nothing by
@@ -43,5 +44,5 @@ func (s *Sandbox) send(ctx context.Context, p domain.Payment, sig domain.Signal)
 	if sig.Route == "" {
 		sig.Route = domain.SandboxRoute
 	}
-	return s.signals.Send(ctx, p.Project, p.ID, sig, "")
+	return s.signals.Send(ctx, p.Project, p.ID, sig, bus.Said{})
 }

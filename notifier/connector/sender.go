@@ -43,10 +43,9 @@ func NewSender(nc *nats.Conn) *Sender {
 
 // Send publishes a signal and resends it, the same bytes each time, until the
 // enforcer has answered or ctx ends. While NATS is away it waits. The error
-// is the context's, or says why the signal cannot be sent at all. reason is why a
-// refund failed, "" if that is not known.
-func (s *Sender) Send(ctx context.Context, project string, payment domain.ID, sig domain.Signal, reason string) (domain.SignalReply, error) {
-	data, err := bus.EncodeSignal(sig, reason)
+// is the context's, or says why the signal cannot be sent at all.
+func (s *Sender) Send(ctx context.Context, project string, payment domain.ID, sig domain.Signal, said bus.Said) (domain.SignalReply, error) {
+	data, err := bus.EncodeSignal(sig, said)
 	if err != nil {
 		return domain.SignalReply{}, fmt.Errorf("encoding a signal: %w", err)
 	}

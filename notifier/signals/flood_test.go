@@ -282,7 +282,7 @@ func TestSignalsOfANewRouteAreTaken(t *testing.T) {
 	p := c.Routed(t)
 	s := bustest.Paid(p)
 	s.Route = "new"
-	reply, err := connector.NewSender(c.conn.NATS()).Send(healthtest.Within(t), p.Project, p.ID, s, "")
+	reply, err := connector.NewSender(c.conn.NATS()).Send(healthtest.Within(t), p.Project, p.ID, s, bus.Said{})
 	if err != nil || reply.Reason != domain.ReasonWrongRoute || c.enforcer.Err() != nil {
 		t.Errorf("%+v, %v, %v", reply, err, c.enforcer.Err())
 	}
@@ -311,7 +311,7 @@ func BenchmarkOutcomeBehindAFlood(b *testing.B) {
 					}
 					s := bustest.Paid(flooded)
 					s.Reference = fmt.Sprint(n)
-					body, err := bus.EncodeSignal(s, "")
+					body, err := bus.EncodeSignal(s, bus.Said{})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -23,7 +23,7 @@ func (e *Enforcer) countRefusal(s *signal, reply domain.SignalReply) {
 		e.unrecorded.Inc()
 	}
 	says, reason := s.says, reply.Reason
-	if says.Outcome != domain.OutcomePaid && says.Outcome != domain.OutcomeSucceeded {
+	if says.Outcome != domain.OutcomePaid && says.Outcome != domain.OutcomeSucceeded && !says.Outcome.AboutDispute() {
 		return
 	}
 	alarm := func() *zerolog.Event {
@@ -36,6 +36,9 @@ func (e *Enforcer) countRefusal(s *signal, reply domain.SignalReply) {
 			Stringer("amount", says.Amount).Str("currency", string(says.Currency)).Stringer("started_at", says.StartedAt)
 	}
 	switch {
+	case says.Outcome.AboutDispute() && reason != domain.ReasonFinalStatus && reason != domain.ReasonReferenceConflict && reason != domain.ReasonWrongRoute:
+		alarm().Msg("a provider says that money is disputed which is not what paid the payment; it is refused and not booked: " +
+			"ask the provider what it took, and settle it by hand")
 	case reason == domain.ReasonStartedEarly:
 		alarm().Msg("a provider says that a payment is paid by an attempt begun before the payment was created; it is refused and " +
 			"not booked: ask the provider whose money it is, and compare its clock with this one")

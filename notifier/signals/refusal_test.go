@@ -73,6 +73,24 @@ func TestRefusedMoneyIsAnAlarm(t *testing.T) {
 	if r := c.signal(t, p, in); r.Result != domain.SignalApplied {
 		t.Errorf("%+v", r)
 	}
+
+	// So is a dispute of more than was paid; one that is only heard of too late is not.
+	disputed := in
+	disputed.Outcome, disputed.Reference = domain.OutcomeDisputeLost, "dp_1"
+	if r := c.signal(t, p, disputed); r.Result != domain.SignalApplied {
+		t.Errorf("%+v", r)
+	}
+	disputed.Outcome = domain.OutcomeDisputed
+	if r := c.signal(t, p, disputed); r.Result != domain.SignalRefused || r.Reason != domain.ReasonFinalStatus {
+		t.Errorf("%+v", r)
+	}
+	disputed.Reference, disputed.Amount = "dp_2", p.Amount+1
+	if r := c.signal(t, p, disputed); r.Result != domain.SignalRefused || r.Reason != domain.ReasonWrongAmount {
+		t.Errorf("%+v", r)
+	}
+	if lines := log.lines(); len(lines) != 2 || !strings.Contains(lines[1], `"reason":"wrong_amount"`) || !strings.Contains(lines[1], "dp_2") {
+		t.Errorf("%q", lines)
+	}
 }
 
 // TestReferencesPayOnce: the second payment under a reference is refused,

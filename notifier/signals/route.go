@@ -196,7 +196,7 @@ func (r *route) decide(ctx context.Context, s *signal) (c eventstore.Commit, eve
 	if err != nil {
 		return c, nil, err
 	}
-	cmd := domain.ApplySignal{Signal: s.says, Reason: s.reason, Unrecorded: f.unrecorded}
+	cmd := domain.ApplySignal{Signal: s.says, Reason: s.said.Reason, EvidenceDueBy: s.said.EvidenceDueBy, Unrecorded: f.unrecorded}
 	if h := s.taken; h != nil {
 		// The reference belongs to another payment, to late funds of this one that are no longer in its
 		// state, or to another refund or return.

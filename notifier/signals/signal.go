@@ -30,8 +30,8 @@ type signal struct {
 	project   string
 	payment   domain.ID
 	says      domain.Signal
-	reason    string // why a refund failed, if it said so
-	malformed error  // why it is no signal
+	said      bus.Said
+	malformed error // why it is no signal
 
 	taken *holder // of its reference, once that is known
 	done  bool    // it leaves the batch that it is judged in
@@ -54,10 +54,10 @@ func newSignal(subject string, sequence uint64, stored time.Time, data []byte, h
 		s.route, _, _ = strings.Cut(strings.TrimPrefix(s.subject, bus.SignalsPrefix), ".")
 	}
 	if s.malformed == nil {
-		s.says, s.reason, s.malformed = bus.DecodeSignal(s.route, data)
+		s.says, s.said, s.malformed = bus.DecodeSignal(s.route, data)
 	}
 	if len(data) > maxParkedBody {
-		short, err := bus.EncodeSignal(s.says, s.reason)
+		short, err := bus.EncodeSignal(s.says, s.said)
 		if s.malformed == nil && err == nil { // it says little in many bytes
 			s.body = short
 			return s

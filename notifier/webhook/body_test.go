@@ -54,6 +54,11 @@ func notifications(t testing.TB) map[domain.Kind]webhook.Notification {
 		n.Kind, n.Refund = domain.Kind("refund."+s), refund(t, s)
 		all[n.Kind] = n
 	}
+	for _, k := range []domain.Kind{domain.KindPaymentDisputed, domain.KindPaymentDisputeWon, domain.KindPaymentDisputeLost} {
+		n := n
+		n.Kind, n.Payment = k, payment(t, domain.Paid)
+		all[k] = n
+	}
 	back := n
 	back.Kind, back.Refund = domain.KindRefundReturned, refund(t, domain.RefundSucceeded)
 	all[back.Kind] = back

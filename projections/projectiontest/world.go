@@ -192,9 +192,18 @@ func (w *World) Advance(p domain.Payment) {
 			Reference: p.PaidReference, RefundReference: fmt.Sprint("by hand ", len(p.ProviderRefunds)),
 			Amount: 1 + domain.Amount(w.Intn(int(p.Amount))), Currency: p.Currency,
 		}}, event)
+	case p.Status == domain.Paid && w.Intn(8) == 0:
+		signal.Outcome, signal.Reference = domain.OutcomeDisputed, fmt.Sprint("dispute ", w.Intn(3))
+		if d, known := p.Dispute(signal.Reference); known && d.Status == domain.DisputeOpen || w.Intn(8) == 0 {
+			signal.Outcome = Pick(w, domain.OutcomeDisputeWon, domain.OutcomeDisputeLost)
+		}
+		w.Command(p, domain.ApplySignal{Signal: signal}, event)
 	case p.Status == domain.Paid && w.Intn(3) > 0:
-		if n := len(p.Refunds); n > 0 && p.Refunds[n-1].Status == domain.RefundPending {
+		if n := len(p.Refunds); n > 0 && p.Refunds[n-1].Holds() && (p.Refunds[n-1].Status == domain.RefundPending || w.Intn(3) == 0) {
 			signal.Outcome, signal.RefundID = Pick(w, domain.OutcomeSucceeded, domain.OutcomeFailed), &p.Refunds[n-1].ID
+			if p.Refunds[n-1].Status == domain.RefundSucceeded {
+				signal.Outcome = domain.OutcomeReturned
+			}
 			w.Command(p, domain.ApplySignal{Signal: signal}, event)
 			return
 		}

@@ -21,7 +21,7 @@ import (
 // Format is the version of the file's form. It is raised whenever the same events
 // lead to other keys or values, here or in the books: a file of an older format
 // is rebuilt.
-const Format = 13
+const Format = 14
 
 // Views are all views of payments, refunds and projects, and the log's Merkle
 // tree. Their methods are the reads, each in the file of its view.
@@ -41,6 +41,7 @@ type Views struct {
 	refundList   *refundListView
 	refundStatus *refundStatusView
 	byRefund     *byRefundView
+	disputed     *disputedView
 	due          *dueView
 	unrouted     *unroutedView
 	uncollected  *openView[domain.Outstanding]
@@ -73,6 +74,7 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v.refundList = ofPayments(v, newRefundListView(db))
 	v.refundStatus = ofPayments(v, newRefundStatusView(db))
 	v.byRefund = ofPayments(v, newByRefundView(db))
+	v.disputed = ofPayments(v, newDisputedView(db))
 	v.due = ofPayments(v, newDueView(db))
 	v.unrouted = ofPayments(v, newUnroutedView(db))
 	v.uncollected = ofPayments(v, newUncollectedView(db))

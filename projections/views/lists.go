@@ -81,6 +81,19 @@ func refundFilter(p *domain.Payment) domain.RefundStatus {
 
 func byRefundKey(project string, s domain.RefundStatus) string { return listKey(project, string(s)) }
 
+// disputedView lists a project's payments that were ever disputed: project, 0, id.
+type disputedView struct{ *table.Table[facts] }
+
+func newDisputedView(db *table.DB) *disputedView {
+	return &disputedView{table.New(db, "payments_disputed", appendFacts, parseFacts)}
+}
+
+func (v *disputedView) update(before, after *PaymentRow) {
+	if p := &after.Payment; len(p.Disputes) > 0 && (before == nil || len(before.Payment.Disputes) == 0) {
+		v.Insert(listKeyOf(p.ID, p.Project), factsOf(p))
+	}
+}
+
 // facts are the members of a payment that never change and that lists are filtered by. They are
 // kept in the lists, so that a payment that does not match is skipped without reading its row.
 type facts struct {

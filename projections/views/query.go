@@ -13,6 +13,7 @@ import (
 type PaymentQuery struct {
 	Status            domain.PaymentStatus
 	Refund            domain.RefundStatus // as Payment.RefundStatus; NotRefunded: nothing went back
+	Disputed          *bool               // whether it was ever disputed; nil: either
 	Currency          domain.Currency
 	From, To          domain.Instant // created at From or later, and before To
 	Min, Max          domain.Amount  // inclusive; equal ones ask for one amount
@@ -40,6 +41,7 @@ func (q PaymentQuery) matches(p domain.Payment) bool {
 	switch {
 	case q.Status != "" && p.Status != q.Status,
 		q.Refund != "" && q.Refund != refundFilter(&p),
+		q.Disputed != nil && *q.Disputed != (len(p.Disputes) > 0),
 		q.From != 0 && p.CreatedAt < q.From,
 		q.To != 0 && p.CreatedAt >= q.To,
 		q.Description != nil && (p.Description == nil || *p.Description != *q.Description),
@@ -58,7 +60,7 @@ func (q PaymentQuery) allows(f facts) bool {
 // Payments returns the page of a project's payments that the query asks for.
 //
 // An exact description leads to its payments directly. Otherwise the list of the
-// status or refund asked for, or of the whole project, is walked, newest first; a payment
+// status or refund asked for, of disputed payments, or of the whole project, is walked, newest first; a payment
 // whose amount or currency does not match is passed over without its row. For a
 // description's prefix or search terms only the newest payments are walked, and
 // then the index of descriptions or of terms.
@@ -109,6 +111,9 @@ func (s *paymentSearch) run(ctx context.Context) error {
 	}
 	if q := s.q.Refund; q != "" && (q != NotRefunded || s.q.Status == "" || s.q.Status == domain.Paid) { // only what was paid is refunded
 		t, prefix = s.views.byRefund.Table, byRefundKey(s.project, q)
+	}
+	if q := s.q.Disputed; q != nil && *q {
+		t, prefix = s.views.disputed.Table, byProjectKey(s.project)
 	}
 	budget := 0
 	switch {

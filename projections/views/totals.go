@@ -95,6 +95,8 @@ func (v *Views) Totals(ctx, until context.Context, project string, q PaymentQuer
 	switch {
 	case q.ofPeriods():
 		complete, err = true, v.totalPeriods(ctx, project, q, t.rows)
+	case q.Disputed != nil:
+		complete, err = v.totalPages(until, project, q, &t)
 	case q.Refund == NotRefunded && q.anyRefund().ofPeriods():
 		if complete, err = v.totalNotRefunded(ctx, until, project, q.anyRefund(), &t); err == nil && !complete {
 			complete, err = v.totalPages(until, project, q, &t)
@@ -153,7 +155,7 @@ func (q PaymentQuery) anyRefund() PaymentQuery {
 
 // ofPeriods reports whether a query can be answered from sums.
 func (q PaymentQuery) ofPeriods() bool {
-	return q.Min <= domain.MinAmount && q.Max == 0 && q.Refund == "" && q.Description == nil && q.DescriptionPrefix == "" &&
+	return q.Min <= domain.MinAmount && q.Max == 0 && q.Refund == "" && q.Disputed == nil && q.Description == nil && q.DescriptionPrefix == "" &&
 		len(q.DescriptionTerms) == 0 && q.From%PeriodLength == 0 && q.To%PeriodLength == 0
 }
 

@@ -16,7 +16,7 @@ type Balance struct {
 	AsOf      string `help:"Balances as of a time (2026-11-20T10:15:30Z) or a position of the log (88417)." placeholder:"TIME|POSITION" json:"as_of,omitzero"`
 	Statement bool   `help:"Print every posting with the balance after it, oldest first." json:"-"`
 	LateFunds bool   `help:"Print the money that could not count as its payment." json:"-"`
-	Account   string `help:"Postings of this account only: merchant_payable, refunds_in_flight, suspense, operator, acquirer_receivable:ROUTE." json:"account,omitzero"`
+	Account   string `help:"Postings of this account only: merchant_payable, refunds_in_flight, disputes_held, suspense, operator, acquirer_receivable:ROUTE." json:"account,omitzero"`
 	Currency  string `help:"Postings in this currency only." placeholder:"CODE" json:"currency,omitzero"`
 	From      string `help:"Postings at this time or later." placeholder:"TIME" json:"from,omitzero"`
 	To        string `help:"Postings before this time." placeholder:"TIME" json:"to,omitzero"`

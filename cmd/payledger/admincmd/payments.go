@@ -16,13 +16,14 @@ type Payments struct {
 	List paymentsList `cmd:"" help:"List a project's payments, newest first."`
 	Get  paymentsGet  `cmd:"" help:"Show a payment with its route, link, attempts and refunds."`
 	Find paymentsFind `cmd:"" help:"Find the payment that a provider knows under a reference."`
-	Open paymentsOpen `cmd:"" help:"List what is open at providers: attempts, refunds, returns of late funds."`
+	Open paymentsOpen `cmd:"" help:"List what is open at providers: attempts, refunds, returns of late funds, disputes."`
 	Ask  paymentsAsk  `cmd:"" help:"Ask the provider now what has become of a payment."`
 }
 
 type paymentsList struct {
 	OfProject
 	Status      string `help:"Only payments in this status: created, awaiting_payment, paid, expired, failed." placeholder:"STATUS" json:"status,omitzero"`
+	Disputed    bool   `help:"Only payments that were ever disputed." json:"disputed,omitzero"`
 	Currency    string `help:"Only payments in this currency." placeholder:"CODE" json:"currency,omitzero"`
 	Description string `help:"Only payments with exactly this description." placeholder:"TEXT" json:"description,omitzero"`
 	From        string `help:"Only payments created at this time (2026-11-20T10:15:30Z) or later." placeholder:"TIME" json:"created_from,omitzero"`
@@ -37,8 +38,8 @@ func (c paymentsList) open(a *cli.App, fn func(*cli.Client) error) error {
 // Run lists the payments.
 func (c paymentsList) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/projects/{project}/payments", "No payments.",
-		"PAYMENT, CREATED, STATUS, REFUND, AMOUNT, CURRENCY, DESCRIPTION", func(p wire.PaymentRow) []any {
-			return []any{p.ID, p.CreatedAt, p.Status, p.Refund, p.Amount, p.Currency, orNothing(p.Description)}
+		"PAYMENT, CREATED, STATUS, REFUND, DISPUTE, AMOUNT, CURRENCY, DESCRIPTION", func(p wire.PaymentRow) []any {
+			return []any{p.ID, p.CreatedAt, p.Status, p.Refund, p.Dispute, p.Amount, p.Currency, orNothing(p.Description)}
 		})
 }
 
@@ -86,11 +87,14 @@ func showPayment(a *cli.App, c command, line string) error {
 			add("Attempt "+strconv.Itoa(t.Number), string(t.Status), t.BegunAt.String(), t.Reference, string(t.HandOff), t.Reason)
 		}
 		for _, r := range p.Refunds {
-			returned := ""
-			if r.Returned {
-				returned = "returned"
+			add("Refund", r.ID.String(), string(r.Status), map[bool]string{true: "returned"}[r.Returned], r.CreatedAt.String())
+		}
+		for _, d := range p.Disputes {
+			due := ""
+			if d.EvidenceDueBy != 0 {
+				due = "evidence due by " + d.EvidenceDueBy.String()
 			}
-			add("Refund", r.ID.String(), string(r.Status), returned, r.CreatedAt.String())
+			add("Dispute", d.Reference, string(d.Status), sum(d.Amount, p.Payment.Currency), d.Reason, due)
 		}
 		for _, f := range p.LateFunds {
 			add("Late funds", f.Reference, sum(f.Amount, f.Currency), f.Reason)
@@ -135,7 +139,7 @@ type paymentsAsk struct {
 
 // Help is shown by --help.
 func (paymentsAsk) Help() string {
-	return `Reads the open attempt, and refunds of money that was collected, without waiting for the
+	return `Reads the open attempt, and refunds and disputes of money that was collected, without waiting for the
 next regular look, and records what is new. It needs a server that runs on the data
 directory.`
 }
@@ -154,8 +158,8 @@ type paymentsOpen struct {
 // Help is shown by --help.
 func (paymentsOpen) Help() string {
 	return `The oldest payment comes first. KIND is attempt (has the customer paid?), cancel (an attempt
-whose payment has ended), refund, or return (of late funds); WHAT is the attempt's number or
-the id. TRIES, NEXT TRY and LAST ERROR are those of a running server, and count from its
+whose payment has ended), refund, return (of late funds), or dispute; WHAT is the attempt's
+number, the id, or the provider's id of the dispute. TRIES, NEXT TRY and LAST ERROR are those of a running server, and count from its
 start. All of it is followed until the provider has said the end: to ask about a payment
 now, "payments ask PAYMENT_ID".`
 }

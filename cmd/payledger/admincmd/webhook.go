@@ -53,7 +53,7 @@ type OfEndpoint struct {
 type webhookAdd struct {
 	OfProject
 	URL                 string   `arg:"" help:"Where notifications are POSTed: https, port 443 or 8443, a public address." json:"url"`
-	Kinds               []string `help:"What it is notified of: payment.created, payment.awaiting_payment, payment.paid, payment.expired, payment.failed, refund.pending, refund.succeeded, refund.failed, refund.returned. Default: the final ones, which tell an outcome." placeholder:"KIND" json:"kinds,omitempty"`
+	Kinds               []string `help:"What it is notified of: payment.created, payment.awaiting_payment, payment.paid, payment.expired, payment.failed, refund.pending, refund.succeeded, refund.failed, refund.returned, payment.disputed, payment.dispute_won, payment.dispute_lost. Default: the final ones, which tell an outcome." placeholder:"KIND" json:"kinds,omitempty"`
 	Description         *string  `help:"Note for people, up to 128 characters." placeholder:"TEXT" json:"description,omitzero"`
 	WebhookAllowPrivate bool     `help:"While no server runs: take http, any port and any address. A running server knows by itself." json:"-"`
 }

@@ -96,6 +96,11 @@ func (c Connector) Refunds(ctx context.Context, a connector.Attempt) ([]connecto
 	return refunds, nil
 }
 
+// Disputes returns none: adapters are not asked for them, and signal them over NATS.
+func (Connector) Disputes(context.Context, connector.Attempt) ([]connector.DisputeState, error) {
+	return nil, nil
+}
+
 func (c Connector) call(ctx context.Context, call Call, a connector.Attempt, r *connector.Refund) (Answer, error) {
 	body, err := Encode(call, a, r, "")
 	if err != nil {

@@ -21,7 +21,7 @@ func NewMemory() Provider {
 }
 
 // memory is a provider and its connector in one: calls are not sent anywhere.
-// Its notifications are the reference, or "refund" and the reference, signed by
+// Its notifications are the reference, or "refund" or "dispute" and the reference, signed by
 // a header.
 type memory struct {
 	Faults
@@ -37,6 +37,8 @@ type attempt struct {
 	connector.Attempt
 	state   connector.State
 	refunds []connector.RefundState
+
+	disputes []connector.DisputeState
 }
 
 var errServer = errors.New("server error")
@@ -154,18 +156,32 @@ func (m *memory) Refunds(ctx context.Context, a connector.Attempt) ([]connector.
 	return slices.Clone(at.refunds), after
 }
 
+func (m *memory) Disputes(ctx context.Context, a connector.Attempt) ([]connector.DisputeState, error) {
+	before, after := m.call(ctx, "")
+	defer m.mu.Unlock()
+	at, ok := m.attempts[a.Reference]
+	switch {
+	case before != nil:
+		return nil, before
+	case !ok:
+		return nil, connector.ErrNotFound
+	}
+	return slices.Clone(at.disputes), after
+}
+
 func (m *memory) Notices(_ context.Context, header http.Header, body []byte) ([]connector.Notice, error) {
 	if header.Get("Signature") != string(body) {
 		return nil, connector.ErrForged
 	}
 	ref, refunds := strings.CutPrefix(string(body), "refund ")
+	ref, disputes := strings.CutPrefix(ref, "dispute ")
 	switch {
 	case string(body) == "foreign":
 		return nil, nil
 	case !strings.HasPrefix(ref, "attempt "):
 		return nil, &connector.RefusedError{Reason: "malformed"}
 	}
-	return []connector.Notice{{Reference: ref, Refunds: refunds}}, nil
+	return []connector.Notice{{Reference: ref, Refunds: refunds, Disputes: disputes}}, nil
 }
 
 func (m *memory) Connector() connector.Connector { return m }
@@ -235,6 +251,39 @@ func (m *memory) TakeBack(ref string) bool {
 		}
 	}
 	return false
+}
+
+func (m *memory) Dispute(ref string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, ok := m.attempts[ref]
+	if !ok || at.state.Phase != connector.Paid {
+		return false
+	}
+	at.disputes = append(at.disputes, connector.DisputeState{
+		Reference: "dispute of " + ref + strconv.Itoa(len(at.disputes)), Outcome: domain.OutcomeDisputed, Reason: "fraudulent",
+		Amount: at.state.Amount, Currency: at.Currency, OpenedAt: at.BegunAt, EvidenceDueBy: at.BegunAt.AddDate(0, 0, 7),
+	})
+	m.sent = append(m.sent, m.Signed([]byte("dispute "+ref)))
+	return true
+}
+
+func (m *memory) EndDispute(ref string, won bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ended := false
+	if at, ok := m.attempts[ref]; ok {
+		for i := range at.disputes {
+			if d := &at.disputes[i]; d.Outcome == domain.OutcomeDisputed {
+				d.Outcome, ended = domain.OutcomeDisputeLost, true
+				if won {
+					d.Outcome = domain.OutcomeDisputeWon
+				}
+				m.sent = append(m.sent, m.Signed([]byte("dispute "+ref)))
+			}
+		}
+	}
+	return ended
 }
 
 func (m *memory) Attempts(payment domain.ID) []string {

@@ -32,6 +32,11 @@ type Provider interface {
 	// customer's bank did not take it.
 	TakeBack(reference string) bool
 
+	// Dispute is the customer who disputes the attempt's money, and EndDispute the bank that decides
+	// all its open disputes. Both are false where the provider tells of no disputes.
+	Dispute(reference string) bool
+	EndDispute(reference string, won bool) bool
+
 	// Attempts are the references of all attempts that the provider has made for
 	// a payment.
 	Attempts(payment domain.ID) []string

@@ -1,6 +1,8 @@
 package connectortest
 
 import (
+	"slices"
+
 	"payledger/domain"
 	"payledger/notifier/connector"
 )
@@ -157,6 +159,54 @@ func refundsByHand(b *bench) {
 	}
 	b.moved(b.provider.Returned(), a, true)
 	b.in(a, connector.Paid)
+}
+
+// disputes: each is read with its reason and time until it is decided, and there are notifications
+// of it where the provider sends any.
+func disputes(b *bench) {
+	a := b.paid()
+	listed := func(want ...domain.Outcome) connector.DisputeState {
+		b.Helper()
+		all, err := b.connector.Disputes(b.context(), a)
+		b.must(err)
+		var got []domain.Outcome
+		for _, d := range all {
+			got = append(got, d.Outcome)
+			if d.Reference == "" || len(d.Reference) > domain.MaxReference || d.Amount != a.Amount || d.Currency != a.Currency || d.OpenedAt.IsZero() {
+				b.Errorf("dispute: %+v", d)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			b.Fatalf("the provider tells of %+v; want %v", all, want)
+		}
+		return all[len(all)-1]
+	}
+	if all, err := b.connector.Disputes(b.context(), a); err != nil || len(all) != 0 {
+		b.Errorf("without any: %+v, %v", all, err)
+	}
+	told := func() {
+		b.Helper()
+		if b.provider.Forged("any").Body != nil && !slices.ContainsFunc(b.sent(a), func(n connector.Notice) bool { return n.Disputes }) {
+			b.Error("no notice of the dispute")
+		}
+	}
+	b.sent(a)
+	if !b.provider.Dispute(a.Reference) {
+		b.Skip("the provider tells of no disputes")
+	}
+	told()
+	if d := listed(domain.OutcomeDisputed); d.Reason != connector.ReasonCode(d.Reason) || d.EvidenceDueBy.IsZero() {
+		b.Errorf("open: %+v", d)
+	}
+	b.provider.EndDispute(a.Reference, true)
+	told()
+	listed(domain.OutcomeDisputeWon)
+	b.provider.Dispute(a.Reference)
+	b.provider.EndDispute(a.Reference, false)
+	listed(domain.OutcomeDisputeLost, domain.OutcomeDisputeWon)
+	b.in(a, connector.Paid)
+	b.moved(b.provider.Returned(), a, false)
 }
 
 // refundsWithoutKey: where the provider has forgotten the key of a refund, it is

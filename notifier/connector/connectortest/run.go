@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) Provider) {
 		"refunds again after a failure":          refundsAfterFailure,
 		"reads a refund that came back":          refundsThatComeBack,
 		"finds refunds made by hand":             refundsByHand,
+		"reads disputes":                         disputes,
 		"finds its refund without its key":       refundsWithoutKey,
 		"refunds nothing that was not collected": refundsNothing,
 		"reads its notifications":                notifications,

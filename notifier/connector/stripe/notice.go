@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -27,11 +28,12 @@ type event struct {
 type object struct {
 	ID       string            `json:"id"`
 	Metadata map[string]string `json:"metadata"`
+	Intent   jsontext.Value    `json:"payment_intent"` // its id, or the whole of it
 }
 
 // Notices verifies a notification with stripe-go: each secret in force is tried,
 // and the signature may be at most five minutes old.
-func (c *account) Notices(_ context.Context, header http.Header, body []byte) ([]connector.Notice, error) {
+func (c *account) Notices(ctx context.Context, header http.Header, body []byte) ([]connector.Notice, error) {
 	if err := c.verify(header.Get("Stripe-Signature"), body); err != nil {
 		return nil, err
 	}
@@ -40,12 +42,19 @@ func (c *account) Notices(_ context.Context, header http.Header, body []byte) ([
 		return nil, malformed("the notification is no event of Stripe's")
 	}
 	session, refunds := strings.HasPrefix(e.Type, "checkout.session."), strings.HasPrefix(e.Type, "refund.") || strings.HasPrefix(e.Type, "charge.refund")
-	if e.Object != "event" || !session && !refunds {
+	dispute := strings.HasPrefix(e.Type, "charge.dispute.")
+	if e.Object != "event" || !session && !refunds && !dispute {
 		return nil, nil
 	}
 	var o object
 	if err := json.Unmarshal(e.Data.Object, &o); err != nil {
 		return nil, malformed("the event's object cannot be read")
+	}
+	if dispute { // its metadata are its own
+		var err error
+		if o.Metadata, err = c.metadata(ctx, o.Intent); err != nil {
+			return nil, err
+		}
 	}
 	payment, ours := domain.ParseID(o.Metadata[metaPayment])
 	switch {
@@ -56,7 +65,24 @@ func (c *account) Notices(_ context.Context, header http.Header, body []byte) ([
 	case session:
 		return []connector.Notice{{Payment: payment, Reference: o.ID}}, nil
 	}
-	return []connector.Notice{{Payment: payment, Refunds: true}}, nil
+	return []connector.Notice{{Payment: payment, Refunds: refunds, Disputes: dispute}}, nil
+}
+
+// metadata are those of a PaymentIntent, none if there is no such.
+func (c *account) metadata(ctx context.Context, intent jsontext.Value) (map[string]string, error) {
+	var id string
+	if _ = json.Unmarshal(intent, &id); id == "" {
+		return nil, nil
+	}
+	noted, answer := noting(ctx)
+	found, err := c.client.V1PaymentIntents.Retrieve(noted, id, nil)
+	switch err := answer.failure("retrieving a PaymentIntent", err); {
+	case errors.Is(err, connector.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return found.Metadata, nil
 }
 
 func (c *account) verify(signature string, body []byte) error {

@@ -81,6 +81,11 @@ func (s *shop) refused(ctx context.Context, r connector.Refund, refusal *answerE
 	return closed, nil
 }
 
+// Disputes returns none: YooKassa's API has no disputes.
+func (*shop) Disputes(context.Context, connector.Attempt) ([]connector.DisputeState, error) {
+	return nil, nil
+}
+
 // Refunds returns the refunds of the payment.
 func (s *shop) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
 	if !validID(a.Reference) {

@@ -76,6 +76,12 @@ func (p *Provider) TakeBack(ref string) bool {
 	return done
 }
 
+// Dispute is false: an adapter is not asked for disputes.
+func (*Provider) Dispute(string) bool { return false }
+
+// EndDispute is false, as Dispute.
+func (*Provider) EndDispute(string, bool) bool { return false }
+
 // Attempts lists a payment's attempts.
 func (p *Provider) Attempts(payment domain.ID) []string {
 	var refs []string

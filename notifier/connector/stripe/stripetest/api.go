@@ -122,6 +122,20 @@ func (s *Stripe) route(r *http.Request) answer {
 		return s.createRefund(r.PostForm)
 	case pattern == "GET refunds":
 		return s.listRefunds(r.Form)
+	case pattern == "GET disputes":
+		page := []object{}
+		for _, d := range slices.Backward(s.disputes) {
+			if d.of.intent == r.Form.Get("payment_intent") {
+				page = append(page, d.json())
+			}
+		}
+		return answer{http.StatusOK, object{"object": "list", "url": "/v1/disputes", "has_more": false, "data": page}}
+	case r.Method == http.MethodGet && path[0] == "payment_intents" && len(path) == 2:
+		for _, o := range s.sessions {
+			if o.intent == path[1] {
+				return answer{http.StatusOK, object{"id": o.intent, "object": "payment_intent", "metadata": metadata(o.form, "payment_intent_data[metadata]")}}
+			}
+		}
 	case r.Method == http.MethodGet && path[0] == "refunds" && len(path) == 2:
 		for _, o := range s.refunds {
 			if o.id == path[1] {

@@ -72,6 +72,8 @@ func (s *Stripe) Foreign() []connectortest.Notification {
 		s.Signed(event("checkout.session.completed", object{"id": "cs_test_1", "object": "checkout.session", "mode": "subscription", "metadata": object{"order": "1"}})),
 		s.Signed(event("checkout.session.expired", object{"id": "cs_test_2", "object": "checkout.session", "metadata": nil})),
 		s.Signed(event("refund.created", object{"id": "re_1", "object": "refund", "payment_intent": "pi_1", "metadata": object{}})),
+		s.Signed(event("charge.dispute.created", object{"id": "du_1", "object": "dispute", "payment_intent": "pi_1", "metadata": object{}})),
+		s.Signed(event("charge.dispute.created", object{"id": "du_2", "object": "dispute", "payment_intent": nil, "metadata": object{"payledger_payment": "1"}})),
 		s.Signed(event("charge.refunded", object{"id": "ch_1", "object": "charge", "payment_intent": "pi_1", "metadata": object{"payledger_payment": "1"}})),
 		s.Signed([]byte(`{"id":"evt_2","object":"v2.core.event","type":"v1.billing.meter.error_report_triggered","related_object":{"id":"m_1"}}`)),
 	}

@@ -84,6 +84,23 @@ func (r *refund) json() object {
 	return o
 }
 
+// dispute is a dispute of a session's money. It has no metadata of the session's.
+type dispute struct {
+	id      string
+	of      *session
+	status  string
+	created time.Time
+}
+
+func (d *dispute) json() object {
+	return object{
+		"id": d.id, "object": "dispute", "amount": d.of.amount, "currency": d.of.form.Get(itemCurrency),
+		"payment_intent": d.of.intent, "charge": d.of.charge(0)["id"], "status": d.status, "reason": "fraudulent",
+		"metadata": object{}, "created": d.created.Unix(), "livemode": false, "is_charge_refundable": false,
+		"evidence_details": object{"due_by": d.created.AddDate(0, 0, 7).Unix(), "has_evidence": false},
+	}
+}
+
 // refund makes a refund.
 func (s *Stripe) refund(of *session, amount int64, status string, meta map[string]string) *refund {
 	r := &refund{id: id("re_"), of: of, amount: amount, status: status, metadata: meta, created: time.Now()}

@@ -44,6 +44,7 @@ type Stripe struct {
 	keys     map[string]saved
 	sessions map[string]*session
 	refunds  []*refund // in the order of their creation
+	disputes []*dispute
 	sent     []connectortest.Notification
 }
 
@@ -187,6 +188,35 @@ func (s *Stripe) TakeBack(reference string) bool {
 		}
 	}
 	return false
+}
+
+// Dispute is the customer who disputes the charge at the bank, after a question that took no money.
+func (s *Stripe) Dispute(reference string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.sessions[reference]
+	if !ok || o.paymentStatus != "paid" {
+		return false
+	}
+	s.disputes = append(s.disputes, &dispute{id("du_"), o, "warning_closed", time.Now()})
+	d := &dispute{id("du_"), o, "needs_response", time.Now()}
+	s.disputes = append(s.disputes, d)
+	s.send("charge.dispute.created", d.json())
+	return true
+}
+
+// EndDispute decides what is open.
+func (s *Stripe) EndDispute(reference string, won bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ended := false
+	for _, d := range s.disputes {
+		if d.of.id == reference && d.status == "needs_response" {
+			d.status, ended = map[bool]string{true: "won", false: "lost"}[won], true
+			s.send("charge.dispute.closed", d.json())
+		}
+	}
+	return ended
 }
 
 // Attempts are the sessions of a payment.

@@ -236,6 +236,12 @@ func (f *Fake) TakeBack(reference string) bool {
 	return false
 }
 
+// Dispute is false: YooKassa's API has no disputes.
+func (*Fake) Dispute(string) bool { return false }
+
+// EndDispute is false, as Dispute.
+func (*Fake) EndDispute(string, bool) bool { return false }
+
 // Attempts are the ids of the payments made for a payment of ours.
 func (f *Fake) Attempts(of domain.ID) []string {
 	f.mu.Lock()

@@ -1,0 +1,102 @@
+package domain
+
+import "slices"
+
+// DisputeStatus is the status of a dispute. It moves forward only: open, then won or lost.
+type DisputeStatus string
+
+// The statuses of a dispute.
+const (
+	DisputeOpen DisputeStatus = "open" // the provider holds the money until it is decided
+	DisputeWon  DisputeStatus = "won"  // the merchant has the money again
+	DisputeLost DisputeStatus = "lost" // the customer has it
+)
+
+// DisputeStatuses lists every status of a dispute.
+func DisputeStatuses() []DisputeStatus { return []DisputeStatus{DisputeOpen, DisputeWon, DisputeLost} }
+
+// Dispute is a customer's objection to a paid payment at the bank, by which the provider takes the
+// money or a part of it back. It never changes the payment's status.
+type Dispute struct {
+	Reference     string        `json:"reference"` // the provider's id of the dispute
+	Status        DisputeStatus `json:"status"`
+	Amount        Amount        `json:"amount"` // in the payment's currency
+	Reason        string        `json:"reason,omitempty"`
+	OpenedAt      Instant       `json:"opened_at,omitzero"`       // 0: unknown
+	EvidenceDueBy Instant       `json:"evidence_due_by,omitzero"` // 0: unknown, or none is taken
+}
+
+// MaxDisputes is how many disputes of one payment are recorded.
+const MaxDisputes = 20
+
+// Dispute finds one of the payment's disputes by the provider's reference.
+func (p Payment) Dispute(reference string) (Dispute, bool) {
+	i := slices.IndexFunc(p.Disputes, func(d Dispute) bool { return d.Reference == reference })
+	if i < 0 {
+		return Dispute{}, false
+	}
+	return p.Disputes[i], true
+}
+
+// DisputeStatus is that of the payment's disputes: open while one is, else the status of the last
+// one, "" without any.
+func (p Payment) DisputeStatus() (last DisputeStatus) {
+	for _, d := range p.Disputes {
+		if last = d.Status; last == DisputeOpen {
+			break
+		}
+	}
+	return last
+}
+
+// Disputed is how much of the payment's money disputes hold or have taken.
+func (p Payment) Disputed() (total Amount) {
+	for _, d := range p.Disputes {
+		if d.Status != DisputeWon {
+			total += d.Amount
+		}
+	}
+	return total
+}
+
+// AboutDispute reports whether the outcome is that of a dispute.
+func (o Outcome) AboutDispute() bool {
+	return o == OutcomeDisputed || o == OutcomeDisputeWon || o == OutcomeDisputeLost
+}
+
+// decideDispute decides what a signal says of a dispute. Its end may be heard of before its
+// beginning, which is refused then: the books are the same.
+func (c ApplySignal) decideDispute(p Payment) Event {
+	s := c.Signal
+	d, known := p.Dispute(s.Reference)
+	switch {
+	case p.Status != Paid:
+		return refused(s, ReasonNotPaid)
+	case known && (d.Status != DisputeOpen || s.Outcome == OutcomeDisputed):
+		return refused(s, ReasonFinalStatus)
+	case s.Currency != p.Currency, s.Amount > p.Amount, known && s.Amount != d.Amount:
+		return refused(s, ReasonWrongAmount)
+	case !known && len(p.Disputes) >= MaxDisputes:
+		return refused(s, ReasonTooManyDisputes)
+	case s.Outcome == OutcomeDisputed:
+		return PaymentDisputed{Reason: c.Reason, EvidenceDueBy: c.EvidenceDueBy, Signal: s}
+	case s.Outcome == OutcomeDisputeWon:
+		return PaymentDisputeWon{Opened: known, Signal: s}
+	}
+	return PaymentDisputeLost{Opened: known, Signal: s}
+}
+
+// withDispute returns the payment with the dispute that the signal is about in its status. One that
+// is known has all else already.
+func (p Payment) withDispute(s Signal, d Dispute) Payment {
+	p.Disputes = slices.Clone(p.Disputes)
+	i := slices.IndexFunc(p.Disputes, func(known Dispute) bool { return known.Reference == s.Reference })
+	switch {
+	case i < 0:
+		d.Reference, d.Amount, d.OpenedAt = s.Reference, s.Amount, s.StartedAt
+		p.Disputes = append(p.Disputes, d)
+	case p.Disputes[i].Status == DisputeOpen:
+		p.Disputes[i].Status = d.Status
+	}
+	return p.remember(&s)
+}

@@ -1,0 +1,111 @@
+package httpapi
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"payledger/domain"
+	"payledger/httpapi/wire"
+)
+
+func TestDisputedPayments(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	id, other := m.paid(), m.paid()
+	says := func(outcome domain.Outcome) {
+		t.Helper()
+		if _, err := s.decide(t.Context(), m.project, mustID(t, id), domain.ApplySignal{Reason: map[domain.Outcome]string{domain.OutcomeDisputed: "fraudulent"}[outcome], Signal: domain.Signal{
+			Route: domain.SandboxRoute, Outcome: outcome, Reference: "dp_1", Amount: 150000, Currency: "RUB",
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := string(m.get("/v1/payments/"+id).want(200, "").Body)
+	listed := func(query string) []string { return m.list("/v1/payments?" + query).ids() }
+	if got := listed("disputed=true"); len(got) != 0 {
+		t.Error(got)
+	}
+	says(domain.OutcomeDisputed)
+	p := m.refund(id).want(409, domain.PaymentDisputedCode).problem()
+	if p.PaymentStatus != "" || p.RefundID != "" || !strings.Contains(p.Detail, "disputes the payment") {
+		t.Errorf("%+v", p)
+	}
+	if got := string(m.get("/v1/payments/"+id).want(200, "").Body); got != before {
+		t.Errorf("the public object changed: %s", got)
+	}
+	for query, want := range map[string][]string{
+		"disputed=true": {id}, "disputed=false": {other}, "disputed=true&status=paid": {id}, "disputed=true&status=failed": nil,
+		"disputed=true&refund_status=none": {id}, "disputed=true&amount=1": nil,
+	} {
+		if got := listed(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	for _, wrong := range []string{"disputed=", "disputed=yes", "disputed=1", "disputed=TRUE"} {
+		if p := m.get("/v1/payments?"+wrong).want(400, domain.InvalidParameter).problem(); p.Parameter != "disputed" {
+			t.Errorf("%s: %+v", wrong, p)
+		}
+	}
+	columns, rows := m.csv("/v1/payments?disputed=true")
+	if last := len(strings.Split(columns, ",")) - 1; !strings.HasSuffix(columns, ",dispute_status") || len(rows) != 1 || rows[0][last] != "open" {
+		t.Errorf("%s %q", columns, rows)
+	}
+	path := "/account/payments/" + id
+	b.open(path).want(200).has("Disputed", `data-hook="disputes"`, "somebody else", "dp_1", "cannot be refunded").lacks(path[9:] + `/refund"`)
+	b.open("/account/payments?disputed=true").want(200).has(id, `data-dispute="open"`).lacks(other)
+	b.open("/account/payments?disputed=maybe").want(400)
+	b.open("/account/balance").want(200).has("Held for disputes")
+	b.open("/account/").want(200).has(`data-hook="alert-disputed"`)
+
+	says(domain.OutcomeDisputeWon)
+	b.open(path).want(200).has("Dispute won", "The dispute was won", path[9:]+`/refund"`)
+	b.open("/account/").want(200).lacks(`data-hook="alert-disputed"`)
+	if got := listed("disputed=true"); !slices.Equal(got, []string{id}) {
+		t.Error(got)
+	}
+	m.refund(id).want(201, "")
+}
+
+// What a provider says of a dispute is recorded by the operator's hand.
+func TestDisputesByHand(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	id, unpaid := m.paid(), m.pay(`{"amount":1}`).object().ID
+	at := "/admin/payments/" + id + "/disputes"
+	for sent, want := range map[string]domain.Code{
+		`{}`: domain.InvalidParameter, `[]`: domain.InvalidParameter, `{"outcome":"paid","reference":"d"}`: domain.InvalidParameter,
+		`{"outcome":"disputed"}`: domain.InvalidParameter, `{"outcome":"disputed","reference":"a\u0000"}`: domain.InvalidParameter,
+		`{"outcome":"disputed","reference":"d","amount":"1500.01"}`:   domain.InvalidParameter,
+		`{"outcome":"disputed","reference":"d","reason":"No reason"}`: domain.InvalidParameter,
+		`{"outcome":"disputed","reference":"d","evidence":1}`:         domain.InvalidParameter,
+	} {
+		s.adminDo("POST", at, sent).want(400, want)
+	}
+	s.adminDo("POST", at, `{"outcome":"dispute_won","reference":"d"}`).want(404, domain.DisputeNotFound)
+	s.adminDo("POST", "/admin/payments/"+unpaid+"/disputes", `{"outcome":"disputed","reference":"d"}`).want(409, domain.PaymentNotPaid)
+	s.adminDo("POST", "/admin/payments/x/disputes", `{"outcome":"disputed","reference":"d"}`).want(404, domain.PaymentNotFound)
+
+	open := `{"outcome":"disputed","reference":"d","amount":"500","reason":"duplicate","evidence_due_by":"2026-12-01T00:00:00Z"}`
+	var d domain.Dispute
+	s.adminDo("POST", at, open).want(201, "").decode(&d)
+	if d.Status != domain.DisputeOpen || d.Amount != 50000 || d.Reason != "duplicate" || d.OpenedAt == 0 || d.EvidenceDueBy.String() != "2026-12-01T00:00:00.000Z" {
+		t.Errorf("%+v", d)
+	}
+	s.adminDo("POST", at, open).want(200, "")
+	s.adminDo("POST", at, `{"outcome":"dispute_lost","reference":"d"}`).want(201, "").decode(&d)
+	if d.Status != domain.DisputeLost || d.Amount != 50000 {
+		t.Errorf("%+v", d)
+	}
+	s.adminDo("POST", at, `{"outcome":"dispute_lost","reference":"d"}`).want(200, "")
+	s.adminDo("POST", at, `{"outcome":"dispute_won","reference":"d"}`).want(409, domain.FinalStatus)
+	m.refund(id).want(409, domain.PaymentDisputedCode)
+	var v wire.OperatorsPayment
+	s.adminDo("GET", "/admin/payments/"+id, "").want(200, "").decode(&v)
+	if len(v.Disputes) != 1 || v.Dispute != domain.DisputeLost {
+		t.Errorf("%+v", v.Disputes)
+	}
+}
