@@ -310,7 +310,7 @@ func TestMetrics(t *testing.T) {
 # HELP payledger_webhook_deliveries_undelivered Notifications given up, parked, held or unconfirmed: the dead letters.
 # TYPE payledger_webhook_deliveries_undelivered gauge
 payledger_webhook_deliveries_undelivered 1
-# HELP payledger_webhook_endpoints_disabled_total Endpoints that were disabled because they failed or wished it, by reason.
+# HELP payledger_webhook_endpoints_disabled_total Endpoints that were disabled because they failed or answered 410, by reason.
 # TYPE payledger_webhook_endpoints_disabled_total counter
 payledger_webhook_endpoints_disabled_total{reason="failing"} 0
 payledger_webhook_endpoints_disabled_total{reason="gone"} 1
