@@ -153,9 +153,10 @@ func TestPaymentsAgainstAModel(t *testing.T) {
 	tried := make(map[string]int)
 	rapid.Check(t, func(rt *rapid.T) {
 		w, e := drawn(t, rt)
-		order := "order-1"
+		order, yes := "order-1", true
 		queries := []views.PaymentQuery{
 			{Description: &order}, {DescriptionPrefix: "order-"}, {DescriptionTerms: []string{"1", "order"}},
+			{Disputed: &yes}, {Refund: domain.RefundCameBack},
 		}
 		for range 10 {
 			queries = append(queries, w.query())
