@@ -84,6 +84,7 @@ type world struct {
 	current atomic.Pointer[Lanes] // of the node that is to send
 	stop    func() error          // ends the sender
 	full    atomic.Bool           // the disk
+	busy    atomic.Bool           // the log: it does not say where it ends
 	dead    atomic.Bool           // the process, as far as the log is concerned
 }
 
@@ -131,6 +132,14 @@ func (d *disk) Append(ctx context.Context, commits ...eventstore.Commit) []event
 		d.w.net.note("an event has %d bytes", n)
 	}
 	return d.Store.Append(ctx, commits...)
+}
+
+// Last implements eventstore.Store.
+func (d *disk) Last(ctx context.Context) (eventstore.Position, error) {
+	if d.w.busy.Load() {
+		return 0, eventstore.ErrBusy
+	}
+	return d.Store.Last(ctx)
 }
 
 func (w *world) path() string { return filepath.Join(w.dir, fmt.Sprintf("projections%d.db", w.files)) }

@@ -189,6 +189,24 @@ func TestTheFirstSenderFindsAnEmptyLog(t *testing.T) {
 	})
 }
 
+// TestASenderWaitsForTheLog: a log that is busy when a sender begins, as while nodes change
+// their roles, ends nothing.
+func TestASenderWaitsForTheLog(t *testing.T) {
+	t.Parallel()
+	engine(t, func(w *world) { w.busy.Store(true) }, func(t *testing.T, w *world) {
+		a := w.paidTo(t, "a", fine, 1)
+		time.Sleep(time.Minute)
+		if n := len(w.net.seen()); n != 0 {
+			t.Errorf("%d requests were made without the log", n)
+		}
+		w.busy.Store(false)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryDelivered: 1}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // TestWhoIsToldOfWhat: an endpoint is told of what it takes and what comes after it.
 func TestWhoIsToldOfWhat(t *testing.T) {
 	t.Parallel()

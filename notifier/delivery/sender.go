@@ -62,9 +62,12 @@ type laneKey struct {
 // more: that of the log or of its fold, or ErrLost. Its metrics, which go at the end, are
 // registered with in; nil: there are none.
 func (l *Lanes) Run(ctx context.Context, in prometheus.Registerer) error {
-	last, err := l.config.Ledger.Store.Last(ctx)
-	if err == nil {
-		err = l.config.Rows.Fresh(ctx)
+	var last eventstore.Position
+	var err error
+	for again := true; again; again = eventstore.Passing(err) && health.Pause(ctx, retryFull) {
+		if last, err = l.config.Ledger.Store.Last(ctx); err == nil {
+			err = l.config.Rows.Fresh(ctx)
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
