@@ -140,6 +140,7 @@ func drawn(t *testing.T, rt *rapid.T) (*world, *Engine) {
 	e := open(t, w.config(t.TempDir()))
 	for range 3 {
 		w.Steps(rapid.IntRange(20, 60).Draw(rt, "steps"))
+		w.GiveBack()
 		feed(t, e)
 		if rapid.Bool().Draw(rt, "flush") {
 			must(t, e.flush())
@@ -155,8 +156,11 @@ func TestPaymentsAgainstAModel(t *testing.T) {
 		w, e := drawn(t, rt)
 		order, yes := "order-1", true
 		queries := []views.PaymentQuery{
-			{Description: &order}, {DescriptionPrefix: "order-"}, {DescriptionTerms: []string{"1", "order"}},
-			{Disputed: &yes}, {Refund: domain.RefundCameBack},
+			{Description: &order},
+			{DescriptionPrefix: "order-"},
+			{DescriptionTerms: []string{"1", "order"}},
+			{Disputed: &yes},
+			{Refund: domain.RefundCameBack},
 		}
 		for range 10 {
 			queries = append(queries, w.query())

@@ -172,6 +172,33 @@ func (w *World) Create() {
 	w.Created[id] = r.Stored.Position
 }
 
+func sandboxes() domain.AssignRoute {
+	return domain.AssignRoute{Table: domain.RoutingTable{
+		{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1},
+		{Route: "sandbox", Currency: "USD", Min: 1, Max: domain.MaxAmount, Weight: 1},
+	}}
+}
+
+// GiveBack takes a new payment through a refund that comes back, and a dispute.
+func (w *World) GiveBack() {
+	w.TB.Helper()
+	w.Create()
+	id, refund := w.Order[len(w.Order)-1], w.IDs.Next()
+	says := func(o domain.Outcome, refund *domain.ID) domain.ApplySignal {
+		p := w.Payments[id]
+		return domain.ApplySignal{Signal: domain.Signal{
+			Route: "sandbox", Outcome: o, Reference: fmt.Sprint(id, o), RefundID: refund, Amount: p.Amount, Currency: p.Currency, StartedAt: p.CreatedAt,
+		}}
+	}
+	for _, command := range []domain.PaymentCommand{
+		sandboxes(), says(domain.OutcomePaid, nil),
+		domain.CreateRefund{At: domain.IDTime(refund), RefundID: refund},
+		says(domain.OutcomeSucceeded, &refund), says(domain.OutcomeReturned, &refund), says(domain.OutcomeDisputed, nil),
+	} {
+		w.Command(w.Payments[id], command, w.IDs.Next())
+	}
+}
+
 // Advance issues a command that changes the payment, or is refused.
 func (w *World) Advance(p domain.Payment) {
 	w.TB.Helper()
@@ -181,10 +208,7 @@ func (w *World) Advance(p domain.Payment) {
 	}
 	switch {
 	case p.Status == domain.Created && w.Intn(8) > 0:
-		w.Command(p, domain.AssignRoute{Table: domain.RoutingTable{
-			{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1},
-			{Route: "sandbox", Currency: "USD", Min: 1, Max: domain.MaxAmount, Weight: 1},
-		}}, event)
+		w.Command(p, sandboxes(), event)
 	case p.Status == domain.Created || w.Intn(12) == 0:
 		w.Command(p, domain.ExpirePayment{At: max(domain.InstantOf(w.Now), p.ExpiryDue())}, event)
 	case p.Status == domain.Paid && p.PaidReference != "" && len(p.ProviderRefunds) < 3 && w.Intn(8) == 0:
