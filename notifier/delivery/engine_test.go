@@ -111,16 +111,16 @@ func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
 		a := w.endpoint("a")
-		w.route(w.payment())
-		w.spread(t)
+		w.together(t, func() { w.route(w.payment()) })
 		time.Sleep(time.Minute) // the endpoint is known now
 		w.net.set(a, late)
 		before := w.recorded(t)
-		id := w.payment()
-		w.route(id)
-		w.signal(id, domain.OutcomePaid, nil)
-		w.spread(t)
-		synctest.Wait()
+		w.together(t, func() {
+			id := w.payment()
+			w.route(id)
+			w.signal(id, domain.OutcomePaid, nil)
+		})
+		time.Sleep(time.Second)
 		if n := len(w.net.seen()); n != 2 || w.recorded(t)-before != 1 {
 			t.Errorf("%d requests in all and %d events for the second, want 2 and 1", n, w.recorded(t)-before)
 		}

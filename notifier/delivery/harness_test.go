@@ -239,6 +239,20 @@ func (w *world) sender() *sender {
 	panic("nobody sends")
 }
 
+// together has events come while nothing is sent, so that the sender finds all of them.
+func (w *world) together(t *testing.T, fn func()) {
+	t.Helper()
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	fn()
+	if err := w.fanOut(); err != nil {
+		t.Fatal(err)
+	}
+	w.start(t)
+	w.sender()
+}
+
 // end stops the sender in good order.
 func (w *world) end() error { return w.stop() }
 

@@ -25,13 +25,14 @@ func TestListsPageByPage(t *testing.T) {
 		a, b := w.endpoint("a"), w.endpoint("b")
 		w.net.set(b, broken)
 		for range 7 {
-			w.paid()
-			w.spread(t)
+			w.together(t, func() { w.paid() })
 			time.Sleep(time.Second)
 		}
-		w.project(projects.DisableEndpoint{EndpointID: b, Reason: projects.DisabledByRequest})
-		last := w.paid()
-		w.spread(t)
+		var last domain.ID
+		w.together(t, func() {
+			w.project(projects.DisableEndpoint{EndpointID: b, Reason: projects.DisabledByRequest})
+			last = w.paid()
+		})
 		time.Sleep(2 * time.Minute)
 		events := w.deliveries(t, domain.DeliveryFilter{Endpoint: a, Payment: last})
 		for _, f := range []struct {
