@@ -50,7 +50,7 @@ func sends(t *rapid.T) (backward bool) {
 	return backward
 }
 
-// TestNoLaneGoesBackward whatever is queued, repeated and resent.
+// TestNoLaneGoesBackward: events are queued, repeated and resent in any order.
 func TestNoLaneGoesBackward(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -41,8 +41,8 @@ func (l *Lanes) Test(ctx context.Context, project, endpoint string) (domain.Deli
 	return l.asked(endpoint, id)
 }
 
-// asked is a delivery that was asked for: it is tried now, whatever the circuit breaker
-// says, if it is the first of its lane.
+// asked is a delivery that was asked for: it is tried now, also while the circuit breaker
+// is open, if it is the first of its lane.
 func (l *Lanes) asked(endpoint string, event domain.ID) (domain.DeliveryObject, error) {
 	d, _, err := l.config.Rows.Delivery(endpoint, event)
 	if err != nil {
