@@ -191,6 +191,13 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
+			folder:  "eventstore/replog",
+			why:     "the log on three nodes: who uses a store does not know that there is a cluster, and it knows only the store in a file",
+			ours:    []string{"eventstore", "eventstore/bolt", "eventstore/bolt/record"},
+			modules: []string{nats, jsonModule},
+			keepOut: []string{"encoding/json", "os"},
+		},
+		{
 			folder:  "eventstore/translog",
 			why:     "a program that checks the log needs only this, so that the check can be read and trusted by itself",
 			ours:    []string{"domain", "eventstore"},

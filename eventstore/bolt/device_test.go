@@ -166,6 +166,7 @@ type underTest struct {
 	store  *Store
 	device *device
 
+	publish   func(Batch) error               // Options.Publish
 	replicate func(*Group) error              // Options.Replicate
 	places    map[eventstore.Position][]int64 // of records in the file
 	sizes     map[eventstore.Position]int
@@ -194,7 +195,7 @@ func (u *underTest) Open() eventstore.Store {
 	if u.device != nil {
 		u.device.close()
 	}
-	s, err := Open(u.path, Options{MinFree: 1, Replicate: u.replicate})
+	s, err := Open(u.path, Options{MinFree: 1, Publish: u.publish, Replicate: u.replicate})
 	if err != nil {
 		u.t.Fatal(err)
 	}

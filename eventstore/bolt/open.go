@@ -114,6 +114,7 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, errors.Join(clustered(path, s.applied.of), s.file.Close())
 	}
 	s.slower, s.yields = o.SyncDelay, o.Replaceable
+	s.publish = o.Publish
 	s.agree, s.staging.admit, s.staging.readable, s.staging.observe = o.Replicate, o.Admit, o.Readable, o.Newest
 	if o.Replicated != nil {
 		s.agreed = o.Replicated

@@ -61,7 +61,7 @@ func (e *undoneError) Error() string { return e.err.Error() }
 // fits is how many of the first commits one transaction takes: all, unless the
 // group is replicated.
 func (s *Store) fits(commits []*pending) int {
-	if s.agree == nil {
+	if s.agree == nil && s.publish == nil {
 		return len(commits)
 	}
 	n, size := 0, 0
@@ -77,6 +77,9 @@ func (s *Store) fits(commits []*pending) int {
 // replicate asks the other nodes for what is staged, also for refusals alone: they
 // are based on this file, which others may have left behind.
 func (s *Store) replicate() error {
+	if s.publish != nil {
+		return s.publishStaged()
+	}
 	if s.agree == nil {
 		return nil
 	}

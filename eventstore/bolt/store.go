@@ -31,6 +31,11 @@ type Options struct {
 	// commits are answered with; the store goes on. nil: the store is on its own, and
 	// the file must not be a cluster's.
 	Replicate func(*Group) error
+	// Publish is called with each group once it is staged, before anything of it is
+	// written to the file: its commits are to become those of all nodes. An error takes the
+	// group back, and is what its commits are answered with; the store goes on. The records
+	// are valid until it returns. nil: the store is on its own.
+	Publish func(Batch) error
 	// Admit is called with a commit that is not recognised, before it is staged or
 	// meets a conflict; newest is the greatest id in the log. An error refuses the
 	// commit alone. nil: all are admitted.
@@ -71,6 +76,7 @@ type Store struct {
 	claims   *indexes           // nil if readOnly
 	staging  staging            // guarded by writing, as are the next three
 	agree    func(*Group) error // Options.Replicate
+	publish  func(Batch) error  // Options.Publish
 	agreed   func()             // Options.Replicated; never nil
 	applied  applied
 	unsaved  *boltfile.ReplacedError // the file lost its name and is to be saved

@@ -1,0 +1,183 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore"
+	"payledger/eventstore/bolt/record"
+)
+
+// Tip is the end of an event log: the position of its last record, and the SHA-256 of
+// that record as it is stored. Of an empty log it is zero.
+type Tip struct {
+	Last eventstore.Position
+	Sum  [sha256.Size]byte
+}
+
+func (t Tip) String() string { return fmt.Sprintf("%d-%s", t.Last, hex.EncodeToString(t.Sum[:4])) }
+
+// Batch is records as they are stored, which follow each other and the log that ends
+// at After. It may have none.
+type Batch struct {
+	After   Tip
+	Records [][]byte
+}
+
+// End is the end of a log that has the batch.
+func (b Batch) End() Tip {
+	if len(b.Records) == 0 {
+		return b.After
+	}
+	return Tip{b.After.Last + eventstore.Position(len(b.Records)), sha256.Sum256(b.Records[len(b.Records)-1])}
+}
+
+// GapError: the log ends at Last, before the first record of a batch, which
+// therefore was not added.
+type GapError struct{ Last, After eventstore.Position }
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("the records after position %d cannot be added to this event log, which ends at position %d", e.After, e.Last)
+}
+
+// DivergedError: a batch has other records than the log, or follows from others. At is
+// the first position that differs, as far as is known.
+type DivergedError struct {
+	At     eventstore.Position
+	Reason string
+}
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("this event log and the other nodes' differ at position %d: %s", e.At, e.Reason)
+}
+
+// publishStaged asks Options.Publish for what is staged, also when all commits were
+// refused: a refusal is right only if this is the newest state of the log.
+func (s *Store) publishStaged() error {
+	last := s.tail.Durable()
+	if err := s.publish(Batch{Tip{last, recordSum(s.staging.log, last)}, s.staging.values}); err != nil {
+		return &undoneError{err}
+	}
+	return nil
+}
+
+// Extend adds the records of a batch which the log does not have and makes them durable;
+// those that it has must be equal. It answers where the log then ends. Nothing is
+// changed by an error: a *GapError, a *DivergedError, or one of Append's.
+func (s *Store) Extend(b Batch) (Tip, error) {
+	if !s.awaitSound() {
+		return Tip{}, eventstore.ErrClosed
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	size := 0
+	for _, r := range b.Records {
+		size += len(r)
+	}
+	n, err := s.write(pagesOf(len(b.Records), size), func() error { return s.extend(b) })
+	s.saveReplaced()
+	if n > 0 {
+		s.counted(n, 0)
+	}
+	if err != nil {
+		return Tip{}, err
+	}
+	return s.tipLocked()
+}
+
+// extend stages the records of the batch that are new.
+func (s *Store) extend(b Batch) error {
+	staged := &s.staging
+	diverged := func(at eventstore.Position, format string, args ...any) error {
+		return &undoneError{&DivergedError{at, fmt.Sprintf(format, args...)}}
+	}
+	switch last := b.After.Last; {
+	case last > staged.durable:
+		return &undoneError{&GapError{staged.durable, last}}
+	case recordSum(staged.log, last) != b.After.Sum:
+		return diverged(last, "the record there is another one")
+	}
+	var d record.Decoder
+	for i, value := range b.Records {
+		at := b.After.Last + eventstore.Position(i) + 1
+		if at <= staged.durable {
+			if !bytes.Equal(staged.log.Get(positionKey(at)), value) {
+				return diverged(at, "the record there is another one")
+			}
+			continue
+		}
+		r, err := d.Decode(at, value)
+		if err != nil {
+			return diverged(at, "%v", err)
+		}
+		key, head, err := staged.head(r.Stream)
+		if err != nil {
+			return &undoneError{err}
+		}
+		if r.Prev != head.position || r.Sequence != head.sequence+1 {
+			return diverged(at, "the record does not follow the one before it in its stream")
+		}
+		c := eventstore.Commit{ID: r.Commit, Record: eventstore.Record{Stream: r.Stream, Body: r.Body}, Claim: r.Claim}
+		if err := c.Validate(); err != nil {
+			return diverged(at, "%v", err)
+		}
+		var p pending
+		if r.Claim != nil {
+			p.name = nameOf(r.Stream.Project, r.Claim)
+			switch taken, err := staged.index.find(p.name, r.Claim); {
+			case err != nil:
+				return &undoneError{err}
+			case taken != 0:
+				return diverged(at, "its claim was made at position %d", taken)
+			}
+		}
+		if err := staged.putValue(&r, bytes.Clone(value), key); err != nil {
+			return err
+		}
+		if err := staged.stage(&r, p.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tip is where the log ends. It waits for a group that is under way.
+func (s *Store) Tip() (Tip, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.tipLocked()
+}
+
+func (s *Store) tipLocked() (t Tip, err error) {
+	if t.Last, err = s.tail.Last(); err == nil {
+		t.Sum, err = s.Sum(t.Last)
+	}
+	return t, err
+}
+
+// BatchAfter are durable records from behind a position on, as many as the bounds of a
+// group allow: none if the log ends there.
+func (s *Store) BatchAfter(ctx context.Context, after eventstore.Position) (b Batch, err error) {
+	durable, err := s.Last(ctx)
+	if err != nil {
+		return b, err
+	}
+	err = s.view(after+1, func(tx *bbolt.Tx) error {
+		log, size := tx.Bucket(bucketRecords), 0
+		b.After = Tip{after, recordSum(log, after)}
+		for at := after + 1; at <= durable && len(b.Records) < MaxGroupCommits && size < MaxGroupBytes; at++ {
+			if _, err := readRecord(log, at); err != nil {
+				return err
+			}
+			b.Records = append(b.Records, bytes.Clone(log.Get(positionKey(at))))
+			size += len(b.Records[len(b.Records)-1])
+		}
+		return nil
+	})
+	return b, err
+}

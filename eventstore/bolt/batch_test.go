@@ -1,0 +1,223 @@
+package bolt
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"testing"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore"
+	"payledger/eventstore/storetest"
+)
+
+// publisher takes every group, unless refuse says otherwise, and keeps a copy.
+type publisher struct {
+	mu      sync.Mutex
+	batches []Batch
+	refuse  func() bool
+}
+
+func (p *publisher) publish(b Batch) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse != nil && p.refuse() {
+		return errRefuse
+	}
+	kept := Batch{After: b.After}
+	for _, r := range b.Records {
+		kept.Records = append(kept.Records, bytes.Clone(r))
+	}
+	p.batches = append(p.batches, kept)
+	return nil
+}
+
+func openPublishing(t *testing.T, path string, publish func(Batch) error) *Store {
+	t.Helper()
+	s, err := Open(path, Options{MinFree: 1, Publish: publish})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// A store whose groups are published passes the same tests as any other.
+func TestPublishingStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is the same suite on the same store, with a hook that takes all: run without -short")
+	}
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Log {
+		u, _ := create(t).(*underTest)
+		u.publish = new(publisher).publish
+		return u
+	})
+}
+
+// A group that is not published leaves nothing in the file or in memory: memory equals
+// what the file gives when it is opened again. Its commits can be sent again.
+func TestRolledBack(t *testing.T) {
+	t.Parallel()
+	path, random := newLog(t), rand.New(rand.NewPCG(1, 2))
+	p := &publisher{refuse: func() bool { return random.IntN(2) == 0 }}
+	s := openPublishing(t, path, p.publish)
+	var tried []eventstore.Commit
+	heads := map[eventstore.Stream]eventstore.Position{}
+	for round := range 60 {
+		var group []eventstore.Commit
+		for i := range 1 + random.IntN(8) {
+			c := commitOf(100*round+i, 0)
+			if err := c.ID.SetTime(uint64(100+round/5) * spanMillis); err != nil { // a new span now and then
+				t.Fatal(err)
+			}
+			c.Record.Stream.ID = commitOf(random.IntN(20), 0).Record.Stream.ID
+			c.Record.Expect = heads[c.Record.Stream]
+			switch random.IntN(3) {
+			case 0:
+				c.Claim = nil
+			case 1:
+				c.Claim.Forever = true
+			}
+			tried = append(tried, c)
+			group = append(group, c)
+		}
+		before, _ := s.Last(t.Context())
+		for i, r := range s.Append(t.Context(), group...) {
+			switch {
+			case errors.Is(r.Err, errRefuse):
+				if last, _ := s.Last(t.Context()); last != before {
+					t.Fatalf("round %d: the log went on from %d to %d", round, before, last)
+				}
+			case r.Err == nil:
+				heads[group[i].Record.Stream] = r.Position
+			case !errors.As(r.Err, new(*eventstore.ConflictError)):
+				t.Fatal(r.Err)
+			}
+		}
+		s.writing.Lock()
+		spans, claimed, ids := memoryOf(t, s, tried)
+		s.writing.Unlock()
+		if err := s.Verify(t.Context()); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if round%7 != 0 {
+			continue
+		}
+		_ = s.Close()
+		s = openPublishing(t, path, p.publish)
+		if again, claims, known := memoryOf(t, s, tried); !reflect.DeepEqual(spans, again) && len(spans)+len(again) > 0 ||
+			!reflect.DeepEqual(claimed, claims) || !reflect.DeepEqual(ids, known) {
+			t.Fatalf("round %d: in memory %v %v %v, in the file %v %v %v", round, spans, claimed, ids, again, claims, known)
+		}
+	}
+	if len(p.batches) < 10 || len(s.staging.spans) != spansKept {
+		t.Errorf("%d groups, %d spans", len(p.batches), len(s.staging.spans))
+	}
+}
+
+// A group of refusals alone is not answered before it is published.
+func TestRefusalsArePublished(t *testing.T) {
+	t.Parallel()
+	p := &publisher{}
+	s := openPublishing(t, newLog(t), p.publish)
+	if _, err := eventstore.AppendOne(t.Context(), s, commitOf(1, 5)); !errors.As(err, new(*eventstore.ConflictError)) {
+		t.Error(err)
+	}
+	if len(p.batches) != 1 || len(p.batches[0].Records) != 0 {
+		t.Errorf("%d groups", len(p.batches))
+	}
+	p.refuse = func() bool { return true }
+	if _, err := eventstore.AppendOne(t.Context(), s, commitOf(1, 5)); !errors.Is(err, errRefuse) {
+		t.Error(err)
+	}
+}
+
+// Another file that is extended by the batches gets the same records byte for byte, also
+// where it has some of them, and gives the same batches. A batch that does not follow changes
+// nothing.
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	p := &publisher{}
+	from := openPublishing(t, newLog(t), p.publish)
+	to, err := openDefault(newLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	var all []eventstore.Commit
+	for i := range 700 {
+		all = append(all, commitOf(i, 0))
+	}
+	for _, r := range from.Append(t.Context(), all...) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	second := commitOf(1000, 1)
+	second.Record.Stream, second.Claim = all[0].Record.Stream, nil
+	if _, err := eventstore.AppendOne(t.Context(), from, second); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(p.batches); n < 3 || len(p.batches[0].Records) > MaxGroupCommits {
+		t.Fatalf("%d groups, the first has %d records", n, len(p.batches[0].Records))
+	}
+	var before Batch // the one before
+	for n, b := range p.batches {
+		wrongByte := bytes.Clone(b.Records[0])
+		wrongByte[9] ^= 1
+		for what, wrong := range map[string]Batch{
+			"another record before it": {Tip{b.After.Last, [32]byte{1}}, b.Records},
+			"a wrong byte":             {b.After, append([][]byte{wrongByte}, b.Records[1:]...)},
+			"a record twice":           {b.After, append(b.Records[:len(b.Records):len(b.Records)], b.Records[0])},
+			"other records than there": {before.After, append([][]byte{wrongByte}, b.Records...)},
+		} {
+			if what == "other records than there" && n == 0 {
+				continue
+			}
+			if _, err := to.Extend(wrong); !errors.As(err, new(*DivergedError)) {
+				t.Fatalf("batch %d with %s: %v", n, what, err)
+			}
+		}
+		gap, ok := errors.AsType[*GapError](errorOf(to.Extend(Batch{After: Tip{Last: b.End().Last}})))
+		if !ok || gap.Last != b.After.Last || gap.After != b.End().Last {
+			t.Fatalf("a batch behind the next one: %v", gap)
+		}
+		if tip, err := to.Tip(); err != nil || tip != b.After {
+			t.Fatalf("batches that do not follow leave the log at %v, not %v: %v", tip, b.After, err)
+		}
+		joined := Batch{before.After, append(before.Records[:len(before.Records):len(before.Records)], b.Records...)}
+		for _, again := range []Batch{joined, b, joined, {After: b.End()}, {After: b.After}} {
+			if tip, err := to.Extend(again); err != nil || tip != b.End() {
+				t.Fatalf("batch %d: %v, want %v: %v", n, tip, b.End(), err)
+			}
+		}
+		if got, err := to.BatchAfter(t.Context(), b.After.Last); err != nil || !reflect.DeepEqual(got, b) {
+			t.Fatalf("batch %d comes back as %v: %v", n, got, err)
+		}
+		before = b
+	}
+	values := func(s *Store) (all [][]byte) {
+		_ = s.file.View(func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucketRecords).ForEach(func(_, v []byte) error {
+				all = append(all, bytes.Clone(v))
+				return nil
+			})
+		})
+		return all
+	}
+	if !reflect.DeepEqual(values(from), values(to)) {
+		t.Error("the files have other records")
+	}
+	if err := to.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r := to.Append(t.Context(), all[3]); r[0].Err != nil || r[0].Position != 4 {
+		t.Errorf("the fourth commit again: %+v", r[0])
+	}
+}
+
+func errorOf(_ Tip, err error) error { return err }

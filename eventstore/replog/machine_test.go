@@ -1,0 +1,110 @@
+package replog
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func long() bool { return os.Getenv("PAYLEDGER_LONG") != "" }
+
+// seeds is how many seeds are played: PAYLEDGER_SEED plays one.
+func seeds() (from, to uint64) {
+	if one, err := strconv.ParseUint(os.Getenv("PAYLEDGER_SEED"), 10, 64); err == nil {
+		return one, one + 1
+	}
+	if long() {
+		return 0, 2_000
+	}
+	return 0, 200
+}
+
+// Whatever goes wrong: nothing acknowledged is lost, nothing is there twice, all
+// nodes have the same records at the same positions, and no read and no refusal is
+// older than what was known before it was asked for.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	from, to := seeds()
+	total := newWorld(0, flaw{}).done
+	for seed := from; seed < to; seed++ {
+		w := newWorld(seed, flaw{})
+		w.run(20 * time.Second)
+		if w.wrong != "" {
+			t.Fatalf("PAYLEDGER_SEED=%d: %s", seed, w.wrong)
+		}
+		d := w.done
+		total.ok += d.ok
+		total.replayed += d.replayed
+		total.conflicts += d.conflicts
+		total.unknown += d.unknown
+		total.refused += d.refused
+		total.reads += d.reads
+		total.refusedReads += d.refusedReads
+		total.elections += d.elections
+		total.forgotten += d.forgotten
+		total.lost += d.lost
+		total.copied += d.copied
+		total.restored += d.restored
+		total.trimmed += d.trimmed
+		total.late += d.late
+	}
+	t.Logf("%+v", total)
+	if to-from > 1 && (total.ok < 1000 || total.replayed == 0 || total.conflicts == 0 || total.reads < 1000 || total.forgotten == 0 ||
+		total.lost == 0 || total.copied == 0 || total.restored == 0 || total.trimmed == 0 || total.late == 0) {
+		t.Errorf("too little happened: %+v", total)
+	}
+}
+
+// While nothing goes wrong, every read is answered and every command is decided, and
+// LOG's leader stays, also when each message and each sync is slow.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		w := newWorld(seed, flaw{})
+		w.quiet, w.lag = true, time.Duration(seed%2)*150*time.Millisecond
+		w.until(10 * time.Second) // LOG is founded
+		before := w.done
+		w.until(40 * time.Second)
+		d := w.done
+		if w.wrong != "" || d.refusedReads > before.refusedReads || d.refused > before.refused || d.unknown > before.unknown ||
+			d.elections > before.elections || d.reads < before.reads+10 || d.ok < before.ok+10 {
+			t.Errorf("seed %d: %+v, before %+v %s", seed, d, before, w.wrong)
+		}
+		w.run(41 * time.Second)
+		if w.wrong != "" {
+			t.Errorf("seed %d: %s", seed, w.wrong)
+		}
+	}
+}
+
+// Each rule is needed: without it a promise is broken within some hundred seeds.
+func TestFlaws(t *testing.T) {
+	t.Parallel()
+	for what, f := range map[string]flaw{
+		"a failed publication taken for a refusal":   {refusedByError: true},
+		"two groups in flight":                       {twoInFlight: true},
+		"reads without a barrier":                    {noBarrier: true},
+		"a barrier that serves later reads":          {lateRiders: true},
+		"a follower that answers by itself":          {byItself: true},
+		"a group of an older incarnation of LOG":     {anyIncarnation: true},
+		"a gap that is skipped":                      {gapSkipped: true},
+		"a leader that does not ask its peers":       {unasked: true},
+		"a longer file that is ignored":              {longerIgnored: true},
+		"a nonce that is used again for other bytes": {nonceReused: true},
+		"one peer's answer where LOG is empty":       {oneOfEmpty: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(1000) {
+				w := newWorld(seed, f)
+				w.run(20 * time.Second)
+				if w.wrong != "" {
+					t.Logf("seed %d: %s", seed, w.wrong)
+					return
+				}
+			}
+			t.Error("no seed shows it")
+		})
+	}
+}

@@ -1,0 +1,301 @@
+package replog
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/bolt/record"
+)
+
+// What nodes ask each other over HTTP. Only peers may reach it.
+//
+//	GET  status  -> Status in JSON
+//	POST end     ?log=INCARNATION -> the file's end, as POSITION and SHA-256: the asking node
+//	             becomes the leader. From the answer on nothing of another incarnation is added
+//	GET  records ?after=POSITION&ready=BOOL -> the SHA-256 of the record there, and the records
+//	             after it, each behind its length as a varint; a zero follows the last one.
+//	             With ready, only while the node is the leader.
+const (
+	pathStatus  = "/status"
+	pathEnd     = "/end"
+	pathRecords = "/records"
+
+	askTime     = 3 * time.Second
+	maxStatus   = 16 << 10
+	copyRecords = 4096 // records of a transaction
+	copyBytes   = 4 << 20
+	copyStall   = 20 * time.Second // without anything of a copy
+)
+
+// Handler answers the peers.
+func (s *Store) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+pathStatus, func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.MarshalWrite(w, s.Status()) // a peer that is gone asks again
+	})
+	mux.HandleFunc("POST "+pathEnd, s.serveEnd)
+	mux.HandleFunc("GET "+pathRecords, s.serveRecords)
+	return mux
+}
+
+func (s *Store) serveEnd(w http.ResponseWriter, r *http.Request) {
+	reply := make(chan *bolt.Tip, 1)
+	s.mu.Lock()
+	s.last++
+	s.asked[s.last] = reply
+	s.step(asked{s.last, r.URL.Query().Get("log")})
+	s.mu.Unlock()
+	select {
+	case tip := <-reply:
+		if tip == nil {
+			http.Error(w, "this node takes no part, or follows a newer LOG", http.StatusConflict)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "%d %x", tip.Last, tip.Sum)
+	case <-r.Context().Done():
+	case <-s.ctx.Done():
+	}
+}
+
+// ask asks a peer where its file ends; nil: it does not say.
+func (s *Store) ask(x ask) *bolt.Tip {
+	ctx, cancel := context.WithTimeout(s.ctx, askTime)
+	defer cancel()
+	body, err := request(ctx, s.config.Client, http.MethodPost, s.config.Peers[x.peer]+pathEnd+"?log="+url.QueryEscape(x.log))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = body.Close() }()
+	var tip bolt.Tip
+	var sum []byte
+	if _, err := fmt.Fscanf(body, "%d %x", &tip.Last, &sum); err != nil || len(sum) != len(tip.Sum) {
+		return nil
+	}
+	tip.Sum = [32]byte(sum)
+	return &tip
+}
+
+func request(ctx context.Context, c *http.Client, method, url string) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if reply.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(reply.Body, 1<<10))
+		return nil, errors.Join(fmt.Errorf("%s: %s", reply.Status, bytes.TrimSpace(why)), reply.Body.Close())
+	}
+	return reply.Body, nil
+}
+
+func (s *Store) serveRecords(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
+	after := eventstore.Position(n)
+	last, lastErr := s.Last(r.Context())
+	switch {
+	case err != nil || lastErr != nil || after > last:
+		http.Error(w, fmt.Sprintf("this node's event log ends at position %d", last), http.StatusConflict)
+		return
+	case r.URL.Query().Get("ready") != "" && !s.Status().Ready:
+		http.Error(w, "this node is not the leader", http.StatusConflict)
+		return
+	}
+	for out := []byte(nil); ; out = out[:0] {
+		b, err := s.BatchAfter(r.Context(), after)
+		if err != nil {
+			s.report(err)
+			panic(http.ErrAbortHandler)
+		}
+		if out == nil {
+			out = append(out, b.After.Sum[:]...)
+		}
+		for _, r := range b.Records {
+			out = append(binary.AppendUvarint(out, uint64(len(r))), r...)
+		}
+		if len(b.Records) == 0 {
+			out = append(out, 0)
+		}
+		if _, err := w.Write(out); err != nil || len(b.Records) == 0 {
+			return
+		}
+		after += eventstore.Position(len(b.Records))
+	}
+}
+
+// Copy adds a peer's records to a file, from behind its end on until the peer has no
+// more, and answers where the file then ends, also with an error. With ready it fails
+// unless the peer is the leader.
+func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt.Store, progress func(eventstore.Position)) (tip bolt.Tip, err error) {
+	if tip, err = to.Tip(); err != nil {
+		return tip, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stall := time.AfterFunc(copyStall, func() { cancel(fmt.Errorf("nothing has come for %v", copyStall)) })
+	defer stall.Stop()
+	body, err := request(ctx, c, http.MethodGet, fmt.Sprintf("%s%s?after=%d&ready=%t", peer, pathRecords, tip.Last, ready))
+	if err != nil {
+		return tip, err
+	}
+	defer func() { _ = body.Close() }()
+	in := bufio.NewReaderSize(body, 64<<10)
+	b := bolt.Batch{After: bolt.Tip{Last: tip.Last}}
+	if _, err := io.ReadFull(in, b.After.Sum[:]); err != nil {
+		return tip, err
+	}
+	for size := 0; ; {
+		n, err := binary.ReadUvarint(in)
+		if err == nil && n > record.MaxSize {
+			err = fmt.Errorf("a record of %d bytes", n)
+		}
+		if err == nil && n > 0 {
+			r := make([]byte, n)
+			_, err = io.ReadFull(in, r)
+			b.Records = append(b.Records, r)
+			size += len(r)
+		}
+		if err != nil {
+			return tip, fmt.Errorf("after position %d: %w", tip.Last, cmp.Or(context.Cause(ctx), err))
+		}
+		if n > 0 && len(b.Records) < copyRecords && size < copyBytes {
+			continue
+		}
+		end, err := to.Extend(b)
+		if err != nil {
+			return tip, err
+		}
+		tip, size, b = end, 0, bolt.Batch{After: end}
+		stall.Reset(copyStall)
+		if progress(tip.Last); n == 0 {
+			return tip, nil
+		}
+	}
+}
+
+// Status is what a node knows of itself.
+type Status struct {
+	Name     string              `json:"name"`
+	Leader   string              `json:"leader,omitzero"` // as far as it knows
+	Ready    bool                `json:"ready"`           // it is the leader, and has all that was acknowledged
+	Position eventstore.Position `json:"position"`        // of its file's last record
+	LOG      string              `json:"log,omitzero"`    // the incarnation that it follows
+	Message  uint64              `json:"message"`         // up to which it has that
+	Last     uint64              `json:"last"`            // of that, as far as it knows
+	GroupAt  time.Time           `json:"group_at,omitzero"`
+
+	// Trouble is the last error that did not end the node's part, if no group came since.
+	Trouble   string    `json:"trouble,omitzero"`
+	TroubleAt time.Time `json:"trouble_at,omitzero"`
+	// Stopped is why the node takes no part any more: its file is not a part of the
+	// cluster's history and has to be made again from a peer's.
+	Stopped string `json:"stopped,omitzero"`
+	// Unfit is why the node should not lead; empty: it could.
+	Unfit string    `json:"unfit,omitzero"`
+	Clock time.Time `json:"clock"`
+	// Silent is why the node's status is not known: then only its name is.
+	Silent string `json:"silent,omitzero"`
+}
+
+// Status is this node's.
+func (s *Store) Status() Status {
+	position, _ := s.Last(s.ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.m
+	st := Status{
+		Name: m.name, Leader: m.leader, Ready: m.ready && m.yields == nil, Position: position, LOG: m.place.log, Message: m.place.seq, Last: max(m.last, m.place.seq),
+		GroupAt: s.groupAt, Unfit: s.unfit, Clock: s.config.Now(),
+	}
+	if s.troubleAt.After(s.groupAt) {
+		st.Trouble, st.TroubleAt = s.trouble, s.troubleAt
+	}
+	if s.stopped != nil {
+		st.Stopped = s.stopped.Error()
+	}
+	return st
+}
+
+// Statuses are those of all nodes, by name. One that does not answer is Silent.
+func (s *Store) Statuses(ctx context.Context) []Status {
+	all := append(s.askPeers(ctx), s.Status())
+	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// askPeers asks the peers for their status.
+func (s *Store) askPeers(ctx context.Context) []Status {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	all := make([]Status, len(s.m.peers))
+	var asking sync.WaitGroup
+	for i, p := range s.m.peers {
+		asking.Go(func() {
+			body, err := request(ctx, s.config.Client, http.MethodGet, s.config.Peers[p]+pathStatus)
+			if err == nil {
+				err = errors.Join(json.UnmarshalRead(io.LimitReader(body, maxStatus), &all[i]), body.Close())
+			}
+			if err != nil {
+				all[i] = Status{Silent: err.Error()}
+			}
+			all[i].Name = p
+		})
+	}
+	asking.Wait()
+	return all
+}
+
+// MaxAhead is by how much a leader's clock may differ from those of both peers.
+const MaxAhead = 500 * time.Millisecond
+
+// watch looks how the peers are, and whether this node should lead.
+func (s *Store) watch() {
+	asked := s.config.Now()
+	peers := s.askPeers(s.ctx)
+	answered := s.config.Now()
+	var least, most time.Duration // by which this clock is ahead, however long the answers took
+	compared := len(peers) > 0
+	for i, p := range peers {
+		if compared = compared && p.Silent == ""; !compared {
+			break
+		}
+		low, high := asked.Sub(p.Clock), answered.Sub(p.Clock)
+		if i == 0 {
+			least, most = low, high
+		}
+		least, most = min(least, low), max(most, high)
+	}
+	why := ""
+	switch err := s.Refuses(); {
+	case s.draining.Load():
+		why = "it is being stopped"
+	case err != nil:
+		why = err.Error()
+	case compared && least > MaxAhead:
+		why = fmt.Sprintf("its clock is %v ahead of those of all others", least.Round(time.Millisecond))
+	case compared && most < -MaxAhead:
+		why = fmt.Sprintf("its clock is %v behind those of all others", -most.Round(time.Millisecond))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.peers, s.unfit = peers, why
+	s.step(fitness{why != ""})
+}

@@ -1,0 +1,433 @@
+package replog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+)
+
+const (
+	tickEvery  = 50 * time.Millisecond
+	retryAfter = 100 * time.Millisecond
+	watchEvery = time.Second
+	foundTime  = 10 * time.Second
+	lostTime   = 10 * time.Second
+)
+
+// ErrNotLeader: this node is not the leader, or only just becomes it.
+var ErrNotLeader = fmt.Errorf("%w: this node does not lead the cluster", eventstore.ErrBusy)
+
+// Config is one node's part in a cluster.
+type Config struct {
+	Name string
+	// Peers are the base URLs at which the other nodes' Handlers are reached, by name.
+	// Client reaches them, and nobody else may reach a Handler.
+	Peers  map[string]string
+	Client *http.Client
+
+	Path string       // of the event log
+	Bolt bolt.Options // Publish and Replicated are set by Open
+	Conn *nats.Conn   // to the node's own server, which has the node's name; Open does not close it
+
+	// Prepare is called before LOG is made, until it succeeds: JetStream makes a stream
+	// only while all servers of it are up. May be nil.
+	Prepare func(context.Context) error
+	// NewID makes an id that was never made before.
+	NewID func() string
+	// Start is random: it differs from that of every other start of any node.
+	Start [8]byte
+	// LostAfter is how long the servers have to say that there is no LOG; 0: ten seconds.
+	LostAfter time.Duration
+	// Now is the node's clock, which is compared with those of the others.
+	Now func() time.Time
+	// Report is called with errors that do not end the node's part, from any goroutine.
+	Report func(error)
+}
+
+// Store is an event log on three nodes. Only the leader appends. Reads show what this
+// node's file has: what a node answers is true if Barrier was called meanwhile.
+type Store struct {
+	*bolt.Store
+
+	config Config
+	js     jetstream.JetStream
+	ctx    context.Context //nolint:containedctx // that of the goroutines, until Close
+	end    context.CancelFunc
+	began  time.Time
+
+	running   sync.WaitGroup
+	decisions chan decide // to the committer
+	stagedEnd bolt.Tip    // of the committer
+	listening *nats.Subscription
+
+	info     atomic.Pointer[jetstream.StreamInfo] // of LOG
+	draining atomic.Bool
+
+	mu        sync.Mutex // of all that follows
+	m         *machine
+	moved     *sync.Cond // an event was taken
+	last      uint64     // id of a read or a question
+	reads     map[uint64]chan bool
+	asked     map[uint64]chan *bolt.Tip
+	stopFeed  context.CancelFunc
+	missing   time.Time // since when the servers have said nothing but that there is no LOG
+	questions uint64    // for LOG
+	answered  uint64
+	trouble   string
+	troubleAt time.Time
+	stopped   error
+	unfit     string    // why; empty: this node may lead
+	groupAt   time.Time // when the last group came
+	peers     []Status  // when they were last asked
+}
+
+// Open opens the node's event log and begins to take part. If it fails, the log is
+// closed.
+func Open(ctx context.Context, c Config) (_ *Store, err error) {
+	if c.LostAfter == 0 {
+		c.LostAfter = lostTime
+	}
+	s := &Store{
+		config: c, began: time.Now(), decisions: make(chan decide, 1), reads: map[uint64]chan bool{}, asked: map[uint64]chan *bolt.Tip{},
+		stopFeed: func() {},
+	}
+	s.moved = sync.NewCond(&s.mu)
+	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	c.Bolt.Publish, c.Bolt.Replicated = s.replicate, s.replicated
+	if s.Store, err = bolt.Open(c.Path, c.Bolt); err != nil {
+		s.end()
+		return nil, err
+	}
+	tip, err := s.Tip()
+	if err == nil {
+		s.js, err = jetstream.New(c.Conn)
+	}
+	if err == nil {
+		s.listening, err = c.Conn.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+StreamName, func(*nats.Msg) { s.spawn(s.hear) })
+	}
+	if err != nil {
+		s.end()
+		return nil, errors.Join(err, s.Store.Close())
+	}
+	s.m = newMachine(c.Name, names(c.Peers), c.Start, tip)
+	s.every(tickEvery, func() { s.post(tick{}) })
+	s.every(hearEvery, func() { s.spawn(s.hear) })
+	s.every(watchEvery, s.watch)
+	s.every(trimEvery, s.trim)
+	return s, nil
+}
+
+func names(peers map[string]string) (all []string) {
+	for p := range peers {
+		all = append(all, p)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Close ends Follow and the node's part, and closes its event log. Closing again answers
+// the same.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.end()
+	s.moved.Broadcast()
+	s.mu.Unlock()
+	_ = s.listening.Unsubscribe()
+	err := s.Store.Close()
+	s.running.Wait()
+	return err
+}
+
+// every does something from time to time until Close.
+func (s *Store) every(period time.Duration, do func()) {
+	s.running.Go(func() {
+		for s.ctx.Err() == nil {
+			do()
+			s.sleep(s.ctx, period)
+		}
+	})
+}
+
+func (s *Store) sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// spawn runs something beside, unless the store is being closed.
+func (s *Store) spawn(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spawnLocked(do)
+}
+
+func (s *Store) spawnLocked(do func()) {
+	if s.ctx.Err() == nil {
+		s.running.Go(do)
+	}
+}
+
+// post gives the machine an event.
+func (s *Store) post(e event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.step(e)
+}
+
+// step gives the machine an event and does what it asks for; mu is held.
+func (s *Store) step(e event) {
+	if s.ctx.Err() != nil {
+		return
+	}
+	before := s.m.place
+	for _, x := range s.m.step(time.Since(s.began), e) {
+		s.effect(x)
+	}
+	if s.m.place != before {
+		s.groupAt = time.Now()
+	}
+	s.moved.Broadcast()
+}
+
+// effect carries out an effect; mu is held, so what may take time runs beside.
+func (s *Store) effect(x effect) {
+	switch x := x.(type) {
+	case feed:
+		s.stopFeed()
+		var ctx context.Context
+		ctx, s.stopFeed = context.WithCancel(s.ctx)
+		s.spawnLocked(func() { s.feed(ctx, x.log) })
+	case apply:
+		s.spawnLocked(func() { s.apply(x) })
+	case publish:
+		m := encode(x.log, x.group) // before the group is decided
+		s.spawnLocked(func() {
+			if s.publish(x, m) == nil {
+				s.post(accepted{x.group.Nonce, x.seq + 1})
+				return
+			}
+			s.post(unknown{x.group.Nonce})
+			s.hear()
+		})
+	case decide:
+		s.decisions <- x
+	case ask:
+		s.spawnLocked(func() { s.post(answered{x.peer, x.term, s.ask(x)}) })
+	case answer:
+		s.asked[x.question] <- x.tip
+		delete(s.asked, x.question)
+	case copyFrom:
+		s.spawnLocked(func() {
+			tip, err := Copy(s.ctx, s.config.Client, s.config.Peers[x.peer], x.ready, s.Store, func(eventstore.Position) {})
+			if err != nil {
+				s.report(fmt.Errorf("copying from node %s: %w", x.peer, err))
+			}
+			s.post(copied{x.peer, tip, err})
+		})
+	case load:
+		s.spawnLocked(func() {
+			b, err := s.BatchAfter(s.ctx, x.after)
+			if err != nil {
+				s.report(err)
+			}
+			s.post(loaded{b})
+		})
+	case serve:
+		if done := s.reads[x.read]; done != nil {
+			done <- x.refused
+			delete(s.reads, x.read)
+		}
+	case found:
+		s.spawnLocked(func() { s.reportAny("making LOG", s.found()) })
+	case stepDown:
+		to := cmp.Or(x.to, s.ablest())
+		s.spawnLocked(func() { s.reportAny("asking for another leader", s.stepDown(to)) })
+	case stop:
+		s.stopped = x.why
+		s.reportLocked(fmt.Errorf("this node takes no part any more: %w", x.why))
+	}
+}
+
+func (s *Store) reportAny(what string, err error) {
+	if err != nil {
+		s.report(fmt.Errorf("%s: %w", what, err))
+	}
+}
+
+func (s *Store) report(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reportLocked(err)
+}
+
+func (s *Store) reportLocked(err error) {
+	s.trouble, s.troubleAt = err.Error(), time.Now()
+	if s.config.Report != nil {
+		s.spawnLocked(func() { s.config.Report(err) })
+	}
+}
+
+// apply adds a group of LOG's to the file.
+func (s *Store) apply(x apply) {
+	tip, err := s.Extend(x.group.Batch)
+	var gap *bolt.GapError
+	switch {
+	case err == nil:
+		s.post(applied{x.place, x.group.End(), tip})
+	case errors.As(err, &gap):
+		s.post(gapped{x.place, gap.After})
+	case errors.As(err, new(*bolt.DivergedError)):
+		s.post(diverged{x.place, err})
+	default:
+		s.report(err)
+		s.sleep(s.ctx, retryAfter)
+		s.post(notApplied{})
+	}
+}
+
+// replicate is bolt's hook: it waits for the machine's decision on what is staged.
+func (s *Store) replicate(b bolt.Batch) error {
+	s.stagedEnd = b.End() // the records are valid until this returns
+	s.post(staged{b})
+	select {
+	case d := <-s.decisions:
+		switch {
+		case d.commit:
+			return nil
+		case d.doubt:
+			return eventstore.ErrUnconfirmed
+		}
+		return ErrNotLeader
+	case <-s.ctx.Done():
+		return eventstore.ErrUnconfirmed
+	}
+}
+
+// replicated is bolt's hook: what was decided for is durable.
+func (s *Store) replicated() { s.post(committed{s.stagedEnd}) }
+
+// Append implements eventstore.Store: on a node that is not the leader the error is
+// ErrNotLeader.
+func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	s.mu.Lock()
+	ready := s.m.ready
+	s.mu.Unlock()
+	if ready || s.ctx.Err() != nil {
+		return s.Store.Append(ctx, commits...)
+	}
+	results := make([]eventstore.Appended, len(commits))
+	for i := range results {
+		results[i].Err = ErrNotLeader
+	}
+	return results
+}
+
+// Barrier waits until it is known that this node was the leader when Barrier was called:
+// its file had all that any node had acknowledged by then. Else the error is ErrNotLeader.
+func (s *Store) Barrier(ctx context.Context) error {
+	done := make(chan bool, 1)
+	s.mu.Lock()
+	s.last++
+	id := s.last
+	s.reads[id] = done
+	s.step(reading{id})
+	s.mu.Unlock()
+	select {
+	case refused := <-done:
+		if refused {
+			return ErrNotLeader
+		}
+		return nil
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+		return eventstore.ErrClosed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.reads, id)
+	return ctx.Err()
+}
+
+// Yield makes another node the leader, the one that is named or any, and waits until it
+// is one; only the leader can.
+func (s *Store) Yield(ctx context.Context, to string) error {
+	if err := s.canLead(to); err != nil {
+		return err
+	}
+	s.post(leaving{to})
+	for {
+		for _, p := range s.askPeers(ctx) {
+			if p.Ready && (to == "" || p.Name == to) {
+				return nil
+			}
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("another node was asked to lead, and none does yet: %w", ctx.Err())
+		}
+		s.sleep(ctx, tickEvery)
+	}
+}
+
+// canLead says why the leader cannot be followed by the node that is named, or by any.
+func (s *Store) canLead(to string) error {
+	own := s.Status()
+	if !own.Ready {
+		return ErrNotLeader
+	}
+	var errs []error
+	for _, p := range s.lastPeers() {
+		switch {
+		case to != "" && p.Name != to:
+		case p.Silent != "":
+			errs = append(errs, fmt.Errorf("node %s does not answer: %s", p.Name, p.Silent))
+		case p.Unfit != "" || p.Stopped != "":
+			errs = append(errs, fmt.Errorf("node %s cannot lead: %s", p.Name, cmp.Or(p.Stopped, p.Unfit)))
+		default:
+			return nil
+		}
+	}
+	if len(errs) == 0 {
+		return fmt.Errorf("there is no other node %s", to)
+	}
+	return errors.Join(errs...)
+}
+
+// ablest is the peer that should lead in place of this node; empty: any. mu is held.
+// LOG finds a leader that is named in a moment, and another one only after some seconds.
+func (s *Store) ablest() (name string) {
+	var most uint64
+	for _, p := range s.peers {
+		if p.Silent == "" && p.Unfit == "" && p.Stopped == "" && p.Message >= most {
+			name, most = p.Name, p.Message
+		}
+	}
+	return name
+}
+
+func (s *Store) lastPeers() []Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peers
+}
+
+// Withdraw ends this node's time as the leader before it is stopped.
+func (s *Store) Withdraw(ctx context.Context) error {
+	s.draining.Store(true)
+	if !s.Status().Ready {
+		return nil
+	}
+	return s.Yield(ctx, "")
+}

@@ -1,0 +1,387 @@
+package replog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/notifier/health/healthtest"
+)
+
+// three is a cluster of three nodes with their servers in this process.
+type three struct {
+	t       testing.TB
+	dir     string
+	options []*natsserver.Options
+	servers [3]*natsserver.Server
+	conns   [3]*nats.Conn
+	stores  [3]*Store
+	doors   [3]*httptest.Server // to the nodes' handlers
+	behind  [3]atomic.Pointer[http.Handler]
+	ahead   [3]atomic.Int64 // of the nodes' clocks, in nanoseconds
+	minFree [3]uint64
+	starts  atomic.Int64
+}
+
+// patienceOfTests is how long a test waits for what has to come, on a busy machine.
+const patienceOfTests = 2 * time.Minute
+
+var nodeNames = []string{"a", "b", "c"}
+
+// serverOptions are those of three servers that form a cluster.
+func serverOptions(t testing.TB) (options []*natsserver.Options) {
+	t.Helper()
+	var routes []*url.URL
+	for range nodeNames {
+		u, _ := url.Parse("nats://" + healthtest.FreeAddress(t))
+		routes = append(routes, u)
+	}
+	for i, name := range nodeNames {
+		port, _ := strconv.Atoi(routes[i].Port())
+		options = append(options, &natsserver.Options{
+			ServerName: name, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, SyncAlways: true,
+			StoreDir: t.TempDir(), Routes: routes,
+			Cluster: natsserver.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port},
+		})
+	}
+	return options
+}
+
+// startThree starts three nodes; the first one has a log of so many records already.
+func startThree(t testing.TB, records int) *three {
+	t.Helper()
+	x := &three{t: t, dir: t.TempDir(), options: serverOptions(t)}
+	for i := range nodeNames {
+		if err := bolt.Init(x.path(i), domain.ID{1, 2, 3}); err != nil {
+			t.Fatal(err)
+		}
+		x.doors[i] = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if h := x.behind[i].Load(); h != nil {
+				(*h).ServeHTTP(w, r)
+				return
+			}
+			http.Error(w, "down", http.StatusServiceUnavailable)
+		}))
+	}
+	if records > 0 {
+		alone, err := bolt.Open(x.path(0), bolt.Options{MinFree: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range records {
+			if _, err := eventstore.AppendOne(t.Context(), alone, paymentCommit(900_000+i, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := alone.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		for i := range nodeNames {
+			x.stop(i)
+		}
+		for _, d := range x.doors {
+			d.Close()
+		}
+	})
+	for i := range nodeNames {
+		x.serve(i)
+		x.open(i)
+	}
+	return x
+}
+
+func (x *three) path(i int) string { return filepath.Join(x.dir, nodeNames[i]+".db") }
+
+func (x *three) serve(i int) {
+	x.t.Helper()
+	s, err := natsserver.NewServer(x.options[i])
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(patienceOfTests) {
+		x.t.Fatal("the server does not start")
+	}
+	x.servers[i] = s
+	if x.conns[i], err = nats.Connect("", nats.InProcessServer(s), nats.MaxReconnects(-1)); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *three) config(i int, conn *nats.Conn) Config {
+	peers := map[string]string{}
+	for j, name := range nodeNames {
+		if j != i {
+			peers[name] = x.doors[j].URL
+		}
+	}
+	n := x.starts.Add(1)
+	return Config{
+		Name: nodeNames[i], Peers: peers, Client: http.DefaultClient,
+		Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: conn,
+		NewID: func() string { return fmt.Sprintf("log%d-%d", n, x.starts.Add(1)) }, Start: [8]byte{byte(n), byte(n >> 8)},
+		LostAfter: time.Second, Now: func() time.Time { return time.Now().Add(time.Duration(x.ahead[i].Load())) },
+		Report: func(err error) { x.t.Logf("%s: %v", nodeNames[i], err) },
+	}
+}
+
+func (x *three) open(i int) {
+	x.t.Helper()
+	s, err := Open(x.t.Context(), x.config(i, x.conns[i]))
+	if err != nil {
+		x.t.Fatalf("node %s: %v", nodeNames[i], err)
+	}
+	h := s.Handler()
+	x.behind[i].Store(&h)
+	x.stores[i] = s
+}
+
+func (x *three) close(i int) {
+	x.behind[i].Store(nil)
+	if x.stores[i] != nil {
+		if err := x.stores[i].Close(); err != nil {
+			x.t.Errorf("closing node %s: %v", nodeNames[i], err)
+		}
+	}
+	x.stores[i] = nil
+}
+
+// stop stops a node and its server.
+func (x *three) stop(i int) {
+	x.close(i)
+	if x.servers[i] != nil {
+		x.conns[i].Close()
+		x.servers[i].Shutdown()
+		x.servers[i].WaitForShutdown()
+	}
+	x.servers[i] = nil
+}
+
+// until waits until something is so.
+func (x *three) until(what string, is func() bool) {
+	x.t.Helper()
+	for deadline := time.Now().Add(patienceOfTests); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			for _, s := range x.stores {
+				if s != nil {
+					x.t.Logf("%+v", s.Status())
+				}
+			}
+			x.t.Fatalf("timed out waiting: %s", what)
+		}
+	}
+}
+
+// leader waits for one, and returns its index.
+func (x *three) leader() (i int) {
+	x.t.Helper()
+	x.until("a node leads", func() bool {
+		i = slices.IndexFunc(x.stores[:], func(s *Store) bool { return s != nil && s.Status().Ready })
+		return i >= 0
+	})
+	return i
+}
+
+func paymentCommit(i int, expect eventstore.Position) eventstore.Commit {
+	id := domain.ID{1, 161, 248, 116, 0, 0, 1, 11: byte(expect), 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}
+	return eventstore.Commit{ID: id, Claim: &eventstore.Claim{Key: domain.Digest{byte(i), byte(i >> 8), byte(i >> 16), byte(expect), 1}}, Record: eventstore.Record{
+		Stream: eventstore.PaymentStream("prj_01M7W78FJBM8T4R7B5N0C1D2E3", id), Expect: expect, Body: fmt.Appendf(nil, `{"id":%q}`, id),
+	}}
+}
+
+// appended sends a commit to whoever leads until it is known what became of it.
+func (x *three) appended(ctx context.Context, c eventstore.Commit) (r eventstore.Stored, err error) {
+	for ctx.Err() == nil {
+		for _, s := range x.running() {
+			if r, err = eventstore.AppendOne(ctx, s, c); !errors.Is(err, eventstore.ErrBusy) && !errors.Is(err, eventstore.ErrUnconfirmed) && !errors.Is(err, eventstore.ErrClosed) {
+				return r, err
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return r, ctx.Err()
+}
+
+func (x *three) running() (all []*Store) {
+	for _, s := range x.stores {
+		if s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// same checks that all running nodes have the same so many records.
+func (x *three) same(want int) {
+	x.t.Helper()
+	var first []eventstore.Stored
+	for i, s := range x.stores {
+		if s == nil {
+			continue
+		}
+		x.until(fmt.Sprintf("node %s has %d records", nodeNames[i], want), func() bool { return int(s.Status().Position) >= want })
+		var all []eventstore.Stored
+		for r, err := range s.Scan(x.t.Context(), 0, eventstore.Filter{}) {
+			if err != nil {
+				x.t.Fatal(err)
+			}
+			all = append(all, r)
+		}
+		if len(all) != want {
+			x.t.Errorf("node %s has %d records, want %d", nodeNames[i], len(all), want)
+		}
+		if first == nil {
+			first = all
+		}
+		if !slices.EqualFunc(first, all, func(a, b eventstore.Stored) bool {
+			return a.Commit == b.Commit && a.Position == b.Position && string(a.Body) == string(b.Body)
+		}) {
+			x.t.Errorf("node %s has other records", nodeNames[i])
+		}
+		if err := s.Verify(x.t.Context()); err != nil {
+			x.t.Error(err)
+		}
+		a, aErr := x.running()[0].Tip()
+		b, bErr := s.Tip()
+		if a != b || aErr != nil || bErr != nil {
+			x.t.Errorf("node %s ends at %v, another one at %v: %v, %v", nodeNames[i], b, a, bErr, aErr)
+		}
+	}
+}
+
+// write appends payments, each once, from some goroutines.
+func (x *three) write(from, each, writers int) {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(x.t.Context(), patienceOfTests)
+	defer cancel()
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for n := range each {
+				if _, err := x.appended(ctx, paymentCommit(from+w*each+n, 0)); err != nil {
+					x.t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Three nodes keep one log, whoever of them dies, also where one of them had a log before.
+func TestThreeNodes(t *testing.T) {
+	t.Parallel()
+	x := startThree(t, 300)
+	x.write(0, 50, 4)
+	x.same(500)
+	for round := range 3 {
+		down := x.leader()
+		if round == 2 {
+			down = (down + 1) % 3
+		}
+		x.stop(down)
+		x.write(1000+1000*round, 50, 4)
+		x.same(700 + round*200)
+		x.serve(down)
+		x.open(down)
+	}
+	x.same(1100)
+}
+
+// All of LOG is lost while it is written to. Nothing that was acknowledged is.
+func TestLOGLost(t *testing.T) {
+	t.Parallel()
+	x := startThree(t, 0)
+	x.write(0, 50, 4)
+	for i := range nodeNames {
+		x.stop(i)
+	}
+	for i := range nodeNames {
+		if err := os.RemoveAll(filepath.Join(x.options[i].StoreDir, "jetstream")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range nodeNames {
+		x.serve(i)
+		x.open(i)
+	}
+	x.write(1000, 50, 4)
+	x.same(400)
+}
+
+// While the leadership goes from node to node, nothing is lost or done twice.
+func TestYield(t *testing.T) {
+	t.Parallel()
+	x := startThree(t, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), patienceOfTests)
+	defer cancel()
+	over := make(chan struct{})
+	var written atomic.Int64
+	var all sync.WaitGroup
+	for w := range 3 {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if _, err := x.appended(ctx, paymentCommit(10_000*w+n, 0)); err != nil {
+					t.Error(err)
+					return
+				}
+				written.Add(1)
+			}
+		})
+	}
+	for range 4 {
+		from := x.leader()
+		to := (from + 1) % 3
+		began := time.Now()
+		x.until("the leader yields", func() bool {
+			err := x.stores[from].Yield(ctx, nodeNames[to])
+			if err != nil {
+				t.Logf("from %s to %s: %v", nodeNames[from], nodeNames[to], err)
+				from = x.leader()
+			}
+			return err == nil
+		})
+		t.Logf("from %s to %s: %v", nodeNames[from], nodeNames[to], time.Since(began))
+	}
+	close(over)
+	all.Wait()
+	x.same(int(written.Load()))
+}
+
+// A leader whose clock is wrong has another one lead.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	x := startThree(t, 0)
+	x.write(0, 1, 1)
+	wrong := x.leader()
+	x.ahead[wrong].Store(int64(-2 * time.Second))
+	x.until("another node leads", func() bool {
+		return slices.ContainsFunc(x.stores[:], func(s *Store) bool { return s != x.stores[wrong] && s.Status().Ready })
+	})
+	x.write(10, 1, 1)
+	x.same(2)
+}
