@@ -174,13 +174,12 @@ type machine struct {
 	start  [8]byte // differs from that of every other start of any node
 	nonces uint64
 
-	place    place           // the file has LOG's messages up to this one
-	end      bolt.Tip        // of that message
-	read     bool            // there was one
-	last     uint64          // of LOG, as was heard
-	leader   string          // of LOG
-	replaced map[string]bool // earlier incarnations of LOG
-	founded  time.Duration
+	place   place    // the file has LOG's messages up to this one
+	end     bolt.Tip // of that message
+	read    bool     // there was one
+	last    uint64   // of LOG, as was heard
+	leader  string   // of LOG
+	founded time.Duration
 
 	tip        bolt.Tip            // the file's end
 	gap        eventstore.Position // what the file lacks of records before the next message's
@@ -219,7 +218,7 @@ type flight struct {
 }
 
 func newMachine(name string, peers []string, start [8]byte, tip bolt.Tip) *machine {
-	return &machine{name: name, peers: peers, start: start, tip: tip, replaced: map[string]bool{}, answers: map[string]*bolt.Tip{}}
+	return &machine{name: name, peers: peers, start: start, tip: tip, answers: map[string]*bolt.Tip{}}
 }
 
 // step takes an event.
@@ -266,7 +265,7 @@ func (m *machine) take(now time.Duration, e event) []effect {
 			f.again = now + republishAfter
 		}
 	case asked:
-		if m.stopped || m.replaced[e.log] {
+		if m.stopped {
 			return []effect{answer{e.question, nil}}
 		}
 		m.askers = append(m.askers, e.question)
@@ -301,8 +300,6 @@ func (m *machine) take(now time.Duration, e event) []effect {
 // hear takes up what LOG's servers said.
 func (m *machine) hear(now time.Duration, e heard) (out []effect) {
 	switch {
-	case m.replaced[e.log]:
-		return nil
 	case e.log == "":
 		out = m.lead(now, "")
 		if now-m.founded >= foundEvery && !m.stopped {
@@ -333,9 +330,6 @@ func (m *machine) follow(now time.Duration, log string) []effect {
 		return nil
 	}
 	out := append(m.lead(now, ""), m.drop(true)...)
-	if m.place.log != "" {
-		m.replaced[m.place.log] = true
-	}
 	m.from(log)
 	return append(out, feed{log})
 }

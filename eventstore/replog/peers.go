@@ -64,7 +64,7 @@ func (s *Store) serveEnd(w http.ResponseWriter, r *http.Request) {
 	select {
 	case tip := <-reply:
 		if tip == nil {
-			http.Error(w, "this node takes no part, or follows a newer LOG", http.StatusConflict)
+			http.Error(w, "this node takes no part any more", http.StatusConflict)
 			return
 		}
 		_, _ = fmt.Fprintf(w, "%d %x", tip.Last, tip.Sum)
