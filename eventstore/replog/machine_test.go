@@ -2,9 +2,12 @@ package replog
 
 import (
 	"os"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
+
+	"payledger/eventstore/bolt"
 )
 
 func long() bool { return os.Getenv("PAYLEDGER_LONG") != "" }
@@ -106,5 +109,45 @@ func TestFlaws(t *testing.T) {
 			}
 			t.Error("no seed shows it")
 		})
+	}
+}
+
+// A node whose file is not a part of LOG's history takes no part any more: what waits is
+// refused, it answers no peer, and LOG gets another leader.
+func TestDiverged(t *testing.T) {
+	t.Parallel()
+	m := newMachine("A", []string{"B"}, [8]byte{1}, bolt.Tip{Last: 5})
+	for _, e := range []event{heard{log: "x", last: 1, leader: "A"}, fed{place{"x", 1}, &Group{}}, applied{place{"x", 1}, bolt.Tip{Last: 5}, bolt.Tip{Last: 5}}} {
+		m.step(time.Second, e)
+	}
+	m.step(time.Second, answered{"B", m.term, &bolt.Tip{}})
+	if m.flight == nil || !m.flight.barrier {
+		t.Fatalf("it does not become the leader: %+v", m)
+	}
+	m.step(time.Second, accepted{m.flight.group.Nonce, 2})
+	m.step(time.Second, reading{7})
+	m.step(time.Second, staged{bolt.Batch{After: bolt.Tip{Last: 5}}})
+	if m.flight == nil || m.staged == nil || !m.ready {
+		t.Fatalf("it is not the leader: %+v", m)
+	}
+	m.step(time.Second, fed{place{"x", 3}, &Group{}})
+	why := &bolt.DivergedError{At: 4}
+	got := m.step(time.Second, diverged{place{"x", 3}, why})
+	if want := []effect{stop{why}, stepDown{}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("it stops with %v, want %v", got, want)
+	}
+	for _, c := range []struct {
+		event event
+		want  []effect
+	}{
+		{staged{}, []effect{decide{}}},
+		{reading{8}, []effect{serve{8, true}}},
+		{asked{9, "x"}, []effect{answer{9, nil}}},
+		{fed{place{"x", 3}, &Group{}}, nil},
+		{heard{log: "x", last: 3, leader: "A"}, nil},
+	} {
+		if got := m.step(time.Second, c.event); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("stopped, %T leads to %v, want %v", c.event, got, c.want)
+		}
 	}
 }

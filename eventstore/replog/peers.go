@@ -115,7 +115,7 @@ func (s *Store) serveRecords(w http.ResponseWriter, r *http.Request) {
 	case err != nil || lastErr != nil || after > last:
 		http.Error(w, fmt.Sprintf("this node's event log ends at position %d", last), http.StatusConflict)
 		return
-	case r.URL.Query().Get("ready") != "" && !s.Status().Ready:
+	case r.URL.Query().Get("ready") == "true" && !s.Status().Ready:
 		http.Error(w, "this node is not the leader", http.StatusConflict)
 		return
 	}

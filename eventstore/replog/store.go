@@ -24,6 +24,7 @@ const (
 	watchEvery = time.Second
 	foundTime  = 10 * time.Second
 	lostTime   = 10 * time.Second
+	closeTime  = 3 * time.Second
 )
 
 // ErrNotLeader: this node is not the leader, or only just becomes it.
@@ -137,15 +138,17 @@ func names(peers map[string]string) (all []string) {
 	return all
 }
 
-// Close ends Follow and the node's part, and closes its event log. Closing again answers
-// the same.
+// Close ends Follow, waits for the commits under way as long as they may be decided, ends
+// the node's part, and closes its event log. Closing again answers the same.
 func (s *Store) Close() error {
+	late := time.AfterFunc(closeTime, s.end)
+	defer late.Stop()
+	err := s.Store.Close()
 	s.mu.Lock()
 	s.end()
 	s.moved.Broadcast()
 	s.mu.Unlock()
 	_ = s.listening.Unsubscribe()
-	err := s.Store.Close()
 	s.running.Wait()
 	return err
 }
