@@ -172,7 +172,8 @@ type machine struct {
 	name   string
 	peers  []string
 	start  [8]byte // differs from that of every other start of any node
-	nonces uint64
+	nonces uint64  // that were given to groups; landed is that of the newest one that LOG has
+	landed uint64
 
 	place   place    // the file has LOG's messages up to this one
 	end     bolt.Tip // of that message
@@ -422,6 +423,7 @@ func (m *machine) land(now time.Duration) (out []effect) {
 	f := m.flight
 	m.flight, m.began = nil, now
 	m.place.seq++
+	m.landed = binary.BigEndian.Uint64(f.group.Nonce[8:])
 	m.end, m.read = f.group.End(), true
 	if f.staged {
 		m.committing = true

@@ -338,31 +338,75 @@ func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []even
 	return results
 }
 
-// Barrier waits until it is known that this node was the leader when Barrier was called:
-// its file had all that any node had acknowledged by then. Else the error is ErrNotLeader.
-func (s *Store) Barrier(ctx context.Context) error {
-	done := make(chan bool, 1)
+// Arrival is the moment at which a request arrived at a node.
+type Arrival struct {
+	s      *Store
+	read   uint64 // 0: no barrier was asked for yet
+	done   chan bool
+	term   uint64
+	nonces uint64 // of groups that were published before
+}
+
+// Arrive notes that a request has arrived. read says that its answer will most likely depend
+// on no commit of its own: then a barrier is asked for at once.
+func (s *Store) Arrive(read bool) *Arrival {
+	a := &Arrival{s: s}
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.term, a.nonces = s.m.term, s.m.nonces; read {
+		a.ask()
+	}
+	return a
+}
+
+// ask asks for a barrier; mu is held.
+func (a *Arrival) ask() {
+	s := a.s
 	s.last++
-	id := s.last
-	s.reads[id] = done
-	s.step(reading{id})
+	a.read, a.done = s.last, make(chan bool, 1)
+	s.reads[a.read] = a.done
+	s.step(reading{a.read})
+}
+
+// Confirm waits until it is known that this node has been the leader ever since the
+// arrival: its file had all that any node had acknowledged by then, so an answer that
+// was found there is true. Else the error is ErrNotLeader. A commit that was recorded
+// since shows it, too.
+func (a *Arrival) Confirm(ctx context.Context) error {
+	s := a.s
+	s.mu.Lock()
+	switch {
+	case a.done != nil:
+	case s.m.term != a.term || !s.m.ready:
+		s.mu.Unlock()
+		return ErrNotLeader
+	case s.m.landed > a.nonces:
+		s.mu.Unlock()
+		return nil
+	default:
+		a.ask()
+	}
 	s.mu.Unlock()
+	err := error(eventstore.ErrClosed)
 	select {
-	case refused := <-done:
+	case refused := <-a.done:
+		a.done <- refused
 		if refused {
 			return ErrNotLeader
 		}
 		return nil
 	case <-ctx.Done():
+		err = ctx.Err()
 	case <-s.ctx.Done():
-		return eventstore.ErrClosed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.reads, id)
-	return ctx.Err()
+	delete(s.reads, a.read)
+	return err
 }
+
+// Barrier is Confirm of what arrives now.
+func (s *Store) Barrier(ctx context.Context) error { return s.Arrive(true).Confirm(ctx) }
 
 // Yield makes another node the leader, the one that is named or any, and waits until it
 // is one; only the leader can.
