@@ -472,6 +472,11 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder:  "httpapi/peer",
+			why:     "requests on their way from node to node: it knows neither what they ask for nor how the log is kept",
+			keepOut: []string{"encoding/json", "os"},
+		},
+		{
 			folder:  "httpapi/strictjson",
 			why:     "the one reader of JSON that people write, of bodies and of the routes file: what the values mean is not its matter",
 			modules: []string{jsonModule},

@@ -1,0 +1,251 @@
+// Package peer is the port at which the nodes of a cluster reach each other, over HTTP and
+// mutual TLS.
+//
+// A node that does not lead the cluster answers no request that asks for the state of the
+// log or changes it: it sends the request itself on to the leader, and the answer back, as
+// it comes. What the leader answers is held back until it is known that it was the leader
+// when the request arrived. While there is no leader, the answer is 503 at once.
+//
+// If the connection to the leader breaks, nobody knows what became of the request: the
+// answer is 503, and the client sends it again with its idempotency key.
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Node is this node's part in the cluster.
+type Node interface {
+	// Leader names the node that leads the cluster, as far as is known, and whether it
+	// is this one, and ready.
+	Leader() (name string, here bool)
+	// Arrive notes that a request has arrived; read: its answer will most likely depend on
+	// nothing that it records. confirm waits until the answer is known to be true.
+	Arrive(read bool) (confirm func(context.Context) error)
+}
+
+// Config is a Port's.
+type Config struct {
+	Name  string
+	Peers map[string]string // HOST:PORT of the other nodes, by name
+	TLS   *tls.Config       // of TLS
+	Node  Node
+	// Log is what peers ask of each other about the log: requests below /log/.
+	Log http.Handler
+	// Unavailable answers a request for which there is no leader; unknown says that the
+	// leader may have recorded what it asks for.
+	Unavailable func(w http.ResponseWriter, r *http.Request, unknown bool)
+}
+
+// Port forwards requests to the leader, and takes those that were forwarded.
+type Port struct {
+	config Config
+	client *http.Transport
+	local  map[string]http.Handler // by the listener's name
+}
+
+const (
+	logPath = "/log/"
+	// headClient is the client's address in a forwarded request. Only peers are believed.
+	headClient = "Payledger-Client"
+
+	dialTime   = 2 * time.Second
+	answerTime = 10 * time.Second // for a merchant's request; an operator's may take long
+	idleTime   = time.Minute
+	maxIdle    = 512 // connections to the leader
+)
+
+// New is a port for the listeners that are added to it.
+func New(c Config) *Port {
+	p := &Port{config: c, local: map[string]http.Handler{}}
+	p.client = &http.Transport{
+		DialTLSContext: func(ctx context.Context, _, host string) (net.Conn, error) {
+			peer, _, err := net.SplitHostPort(host)
+			if err != nil {
+				return nil, err
+			}
+			return p.dial(ctx, peer)
+		},
+		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTime, DisableCompression: true,
+	}
+	return p
+}
+
+// dial connects to a peer, and to nobody else who may be at its address.
+func (p *Port) dial(ctx context.Context, peer string) (net.Conn, error) {
+	address, known := p.config.Peers[peer]
+	if !known {
+		return nil, fmt.Errorf("there is no node %s", peer)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	c := p.config.TLS.Clone()
+	c.ServerName = peer + "." + domainName
+	conn, err := (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, &dialError{err}
+	}
+	return conn, nil
+}
+
+// dialError: nothing was sent.
+type dialError struct{ error }
+
+// Client reaches the peers' Log handlers, at URL.
+func (p *Port) Client() *http.Client { return &http.Client{Transport: p.client} }
+
+// URL is where a peer's Log handler is.
+func URL(peer string) string { return "https://" + peer + strings.TrimSuffix(logPath, "/") }
+
+// Forward is the handler of a listener whose requests the leader answers: local does that
+// here. The listener has the same name on all nodes. All are added before the port is served.
+func (p *Port) Forward(listener string, local http.Handler) http.Handler {
+	p.local[listener] = p.confirmed(local)
+	var within time.Duration
+	if listener == Public {
+		within = answerTime
+	}
+	to := &httputil.ReverseProxy{
+		Transport: p.transport(within), FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			leader, _ := p.config.Node.Leader()
+			r.Out.URL.Scheme, r.Out.URL.Host = "https", leader
+			r.Out.URL.Path, r.Out.URL.RawPath = "/"+listener+r.In.URL.Path, ""
+			if r.In.URL.RawPath != "" {
+				r.Out.URL.RawPath = "/" + listener + r.In.URL.RawPath
+			}
+			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				if lines := r.In.Header[name]; lines != nil {
+					r.Out.Header[name] = lines // a proxy before this node
+				}
+			}
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // as it is, also where it is wrong
+			r.Out.Header.Set(headClient, r.In.RemoteAddr)
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			p.config.Unavailable(w, r, !reads(r) && !errors.As(err, new(*dialError)))
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch leader, here := p.config.Node.Leader(); {
+		case here:
+			p.local[listener].ServeHTTP(w, r)
+		case leader == "" || leader == p.config.Name:
+			p.config.Unavailable(w, r, false)
+		default:
+			to.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Public names the merchants' and customers' listener.
+const Public = "public"
+
+// transport has the time within which the leader has to begin to answer; 0: any.
+func (p *Port) transport(within time.Duration) *http.Transport {
+	t := p.client.Clone()
+	t.ResponseHeaderTimeout = within
+	return t
+}
+
+// Handler answers the peers.
+func (p *Port) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, logPath) {
+			http.StripPrefix(strings.TrimSuffix(logPath, "/"), p.config.Log).ServeHTTP(w, r)
+			return
+		}
+		listener, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		local := p.local[listener]
+		if local == nil {
+			http.NotFound(w, r)
+			return
+		}
+		r = r.Clone(r.Context())
+		r.RemoteAddr = r.Header.Get(headClient)
+		r.Header.Del(headClient)
+		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(r.URL.Path, "/"+listener), strings.TrimPrefix(r.URL.RawPath, "/"+listener)
+		r.RequestURI = (&url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}).RequestURI()
+		r.TLS = nil
+		if _, here := p.config.Node.Leader(); !here {
+			p.config.Unavailable(w, r, false) // it does not go on from node to node
+			return
+		}
+		local.ServeHTTP(w, r)
+	})
+}
+
+// confirmed holds the answers back until they are known to be true.
+func (p *Port) confirmed(local http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &confirming{ResponseWriter: w, port: p, request: r, confirm: p.config.Node.Arrive(reads(r))}
+		local.ServeHTTP(c, r)
+		if !c.began {
+			c.WriteHeader(http.StatusOK)
+		}
+	})
+}
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// confirming is a ResponseWriter that writes nothing before the answer is confirmed, and if it
+// cannot be, that the service is unavailable instead.
+type confirming struct {
+	http.ResponseWriter
+	port    *Port
+	request *http.Request
+	confirm func(context.Context) error
+
+	began, refused bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (c *confirming) WriteHeader(status int) {
+	if c.began || status < http.StatusOK {
+		if !c.refused {
+			c.ResponseWriter.WriteHeader(status)
+		}
+		return
+	}
+	c.began = true
+	if err := c.confirm(c.request.Context()); err != nil {
+		c.refused = true
+		clear(c.Header())
+		c.port.config.Unavailable(c.ResponseWriter, c.request, !reads(c.request))
+		return
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (c *confirming) Write(b []byte) (int, error) {
+	if !c.began {
+		c.WriteHeader(http.StatusOK)
+	}
+	if c.refused {
+		return len(b), nil
+	}
+	return c.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (c *confirming) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// Flush implements http.Flusher.
+func (c *confirming) Flush() {
+	if !c.began {
+		c.WriteHeader(http.StatusOK)
+	}
+	if !c.refused {
+		_ = http.NewResponseController(c.ResponseWriter).Flush()
+	}
+}
