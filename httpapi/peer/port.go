@@ -53,6 +53,9 @@ type Port struct {
 	local  map[string]http.Handler // by the listener's name
 }
 
+// Protocol is what a node names in its TLS handshake (ALPN) with another one's port.
+const Protocol = "payledger-peer"
+
 const (
 	logPath = "/log/"
 	// headClient is the client's address in a forwarded request. Only peers are believed.
@@ -89,7 +92,7 @@ func (p *Port) dial(ctx context.Context, peer string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	c := p.config.TLS.Clone()
-	c.ServerName = peer + "." + domainName
+	c.ServerName, c.NextProtos = peer+"."+domainName, []string{Protocol}
 	conn, err := (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, &dialError{err}

@@ -80,6 +80,7 @@ func start(t *testing.T, local func(n *node) http.Handler) (nodes [3]*node) {
 		})
 		n.public = httptest.NewServer(n.port.Forward(Public, local(n)))
 		n.peers.TLS = tlsOf(t, clusterKey, n.name)
+		n.peers.TLS.NextProtos = []string{Protocol} // else httptest takes HTTP alone
 		n.peers.StartTLS()
 		t.Cleanup(func() {
 			n.public.Close()

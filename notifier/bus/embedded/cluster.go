@@ -24,6 +24,9 @@ type Cluster struct {
 	// TLS of the connections between them, for both ends. It has to demand a
 	// certificate of the other end and to check it.
 	TLS *tls.Config
+	// PeerProtocol is what a node names in its TLS handshake (ALPN) with the address of another
+	// one if it wants something else than that one's NATS server: see Server.Peers.
+	PeerProtocol string
 }
 
 // Replicas implements bus.Embedded.

@@ -7,9 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -74,6 +76,64 @@ func (a *authority) config(t *testing.T) *tls.Config {
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ServerName: testCluster,
 		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
 	}
+}
+
+// TestPeersReachEachOther: the address of a node is for its NATS server and for the other
+// nodes' requests, and strangers get nowhere.
+func TestPeersReachEachOther(t *testing.T) {
+	t.Parallel()
+	ca, own := newAuthority(t), healthtest.FreeAddress(t)
+	s := started(t, Config{Cluster: &Cluster{Name: testCluster, Node: "a", Own: own, Peers: []string{healthtest.FreeAddress(t), healthtest.FreeAddress(t)}, TLS: ca.config(t), PeerProtocol: "peers"}})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "asked for "+r.URL.Path) })}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(s.Peers()) }()
+	get := func(conf *tls.Config) (string, error) {
+		conf.NextProtos = []string{"peers"}
+		client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}}
+		reply, err := client.Get("https://" + own + "/x")
+		if err != nil {
+			return "", err
+		}
+		b, err := io.ReadAll(reply.Body)
+		return string(b), errors.Join(err, reply.Body.Close())
+	}
+	for range 3 {
+		if text, err := get(ca.config(t)); err != nil || text != "asked for /x" {
+			t.Errorf("a peer gets %q: %v", text, err)
+		}
+	}
+	if text, err := get(newAuthority(t).config(t)); err == nil {
+		t.Errorf("a stranger gets %q", text)
+	}
+	// Who does not name the protocol speaks to the NATS server.
+	c, err := tls.Dial("tcp", own, ca.config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	greeting := make([]byte, 4)
+	if _, err := io.ReadFull(c, greeting); err != nil || string(greeting) != "INFO" {
+		t.Errorf("a NATS server is greeted with %q: %v", greeting, err)
+	}
+	noise, err := net.Dial("tcp", own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer noise.Close()
+	if _, err := noise.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(noise); len(b) > 0 {
+		t.Errorf("who speaks without TLS is answered %q: %v", b, err)
+	}
+	if n := s.routes.listener.Waiting(); n > 2 { // the last two
+		t.Errorf("%d connections count as of strangers", n)
+	}
+	s.Shutdown()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	_ = server.Close()
 }
 
 // TestClusterKeepsEachStreamThreeTimes: three servers elect a leader, every stream

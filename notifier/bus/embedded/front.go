@@ -25,6 +25,9 @@ type front struct {
 	all      sync.WaitGroup
 	buffers  sync.Pool // of *[passedAtOnce]byte
 
+	peers        chan *peerConn // see Peers
+	peerProtocol string
+
 	mu   sync.Mutex
 	open map[string]*admission.Conn // by the address under which the server knows it
 }
@@ -36,7 +39,7 @@ const (
 )
 
 // newFront listens.
-func newFront(listen string, routes bool, log zerolog.Logger) (*front, error) {
+func newFront(listen string, routes bool, peerProtocol string, log zerolog.Logger) (*front, error) {
 	if _, port, err := net.SplitHostPort(listen); err != nil {
 		return nil, fmt.Errorf("the address to listen on: %w: want HOST:PORT", err)
 	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
@@ -52,7 +55,7 @@ func newFront(listen string, routes bool, log zerolog.Logger) (*front, error) {
 	}
 	f := &front{
 		listener: admission.New(l, name, log), routes: routes,
-		ended: make(chan struct{}), open: make(map[string]*admission.Conn),
+		ended: make(chan struct{}), open: make(map[string]*admission.Conn), peers: make(chan *peerConn), peerProtocol: peerProtocol,
 	}
 	f.all.Go(f.accept)
 	if !routes {
@@ -100,6 +103,13 @@ func (f *front) accept() {
 // serve passes bytes on in both directions until the server closes the connection, as it
 // also does when the client has closed its own.
 func (f *front) serve(client *admission.Conn) {
+	var hello []byte
+	if f.routes {
+		var handed bool
+		if hello, handed = f.hand(client); handed {
+			return
+		}
+	}
 	defer func() { _ = client.Close() }()
 	server, err := f.dial()
 	if err != nil {
@@ -112,17 +122,11 @@ func (f *front) serve(client *admission.Conn) {
 		if known, header = proxied(client); header != "" {
 			_, _ = server.Write([]byte(header)) // if it fails, so do all others
 		}
+	} else if _, err := server.Write(hello); err != nil {
+		return
 	}
-	f.mu.Lock()
-	f.open[known] = client
-	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.open[known] == client { // the address may be another connection's by now
-			delete(f.open, known)
-		}
-	}()
+	f.know(known, client)
+	defer f.forget(known, client)
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		f.pass(client, server, client)
@@ -131,6 +135,20 @@ func (f *front) serve(client *admission.Conn) {
 	f.pass(server, client, nil)
 	_ = server.CloseWrite()
 	answers.Wait()
+}
+
+func (f *front) know(known string, client *admission.Conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open[known] = client
+}
+
+func (f *front) forget(known string, client *admission.Conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open[known] == client { // the address may be another connection's by now
+		delete(f.open, known)
+	}
 }
 
 func (f *front) dial() (*net.TCPConn, error) {

@@ -119,12 +119,12 @@ func Start(c Config) (*Server, error) {
 // listen takes the addresses at which others connect.
 func (s *Server) listen() (err error) {
 	if s.config.Listen != "" {
-		if s.clients, err = newFront(s.config.Listen, false, s.config.Log); err != nil {
+		if s.clients, err = newFront(s.config.Listen, false, "", s.config.Log); err != nil {
 			return err
 		}
 	}
 	if c := s.config.Cluster; c != nil {
-		if s.routes, err = newFront(cmp.Or(c.Listen, c.Own), true, s.config.Log); err != nil {
+		if s.routes, err = newFront(cmp.Or(c.Listen, c.Own), true, c.PeerProtocol, s.config.Log); err != nil {
 			s.closeFronts()
 		}
 	}

@@ -1,0 +1,98 @@
+package embedded
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"slices"
+
+	"payledger/notifier/bus/admission"
+)
+
+// Peers is a listener for the other nodes' connections that are not of their NATS servers, to
+// the same address: those that name Cluster.PeerProtocol. They have shown a certificate by the
+// first Read that succeeds. Who accepts none of them has them wait.
+func (s *Server) Peers() net.Listener {
+	return &peerListener{s.routes, s.routes.verifying(s.config.Cluster.TLS)}
+}
+
+type peerListener struct {
+	*front
+	conf *tls.Config
+}
+
+// Accept implements net.Listener.
+func (l *peerListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.peers:
+		return tls.Server(c, l.conf), nil
+	case <-l.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener: the front ends all.
+func (l *peerListener) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (l *peerListener) Addr() net.Addr { return l.listener.Addr() }
+
+// peerConn is a connection of whose bytes some were read.
+type peerConn struct {
+	*admission.Conn
+	front *front
+	read  []byte
+}
+
+func (c *peerConn) Read(b []byte) (int, error) {
+	if len(c.read) > 0 {
+		n := copy(b, c.read)
+		c.read = c.read[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *peerConn) Close() error {
+	c.front.forget(c.RemoteAddr().String(), c.Conn)
+	return c.Conn.Close()
+}
+
+// hand gives a connection whose handshake names the peers' protocol to whom Peers accepts it. Of one
+// that does not it answers the handshake's bytes.
+func (f *front) hand(client *admission.Conn) (hello []byte, handed bool) {
+	r := &recorder{Conn: client}
+	peer := false
+	_ = tls.Server(r, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) { //nolint:gosec // it ends here
+		peer = slices.Contains(hello.SupportedProtos, f.peerProtocol)
+		return nil, errSeen
+	}}).HandshakeContext(context.Background()) // the listener closes who does not speak
+	if !peer {
+		return r.read, false
+	}
+	c := &peerConn{client, f, r.read}
+	f.know(c.RemoteAddr().String(), client)
+	select {
+	case f.peers <- c:
+	case <-f.ended:
+		_ = c.Close()
+	}
+	return nil, true
+}
+
+var errSeen = errors.New("seen")
+
+// recorder keeps what is read and writes nothing.
+type recorder struct {
+	net.Conn
+	read []byte
+}
+
+func (r *recorder) Read(b []byte) (int, error) {
+	n, err := r.Conn.Read(b)
+	r.read = append(r.read, b[:n]...)
+	return n, err
+}
+
+func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
