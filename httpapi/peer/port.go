@@ -160,7 +160,7 @@ func (p *Port) transport(within time.Duration) *http.Transport {
 	return t
 }
 
-// Handler answers the peers.
+// Handler answers the peers. Its server's end of TLS names no protocols.
 func (p *Port) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, logPath) {

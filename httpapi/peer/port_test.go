@@ -79,9 +79,8 @@ func start(t *testing.T, local func(n *node) http.Handler) (nodes [3]*node) {
 			},
 		})
 		n.public = httptest.NewServer(n.port.Forward(Public, local(n)))
-		n.peers.TLS = tlsOf(t, clusterKey, n.name)
-		n.peers.TLS.NextProtos = []string{Protocol} // else httptest takes HTTP alone
-		n.peers.StartTLS()
+		n.peers.Listener = tls.NewListener(n.peers.Listener, tlsOf(t, clusterKey, n.name))
+		n.peers.Start()
 		t.Cleanup(func() {
 			n.public.Close()
 			n.peers.CloseClientConnections()
