@@ -657,6 +657,16 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder: "cmd/payledger/clusternode",
+			why:    "how directories become nodes of a cluster, and a node's server, log and port; what is done with the log is the service's",
+			ours: []string{
+				"cmd/payledger/cli", "cmd/payledger/datadir", "domain", "eventstore", "eventstore/bolt", "eventstore/replog", "httpapi/peer",
+				"notifier/bus", "notifier/bus/embedded",
+			},
+			modules: []string{jsonModule, "github.com/rs/zerolog"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
 			folder: "cmd/payledger/members",
 			why:    "how directories become nodes of a cluster, and a node's server and log; what is done with the log is the service's",
 			ours: []string{

@@ -338,6 +338,14 @@ func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []even
 	return results
 }
 
+// Leader names the node that leads the cluster, as far as is known, and whether it is this
+// one, and ready.
+func (s *Store) Leader() (name string, here bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.leader, s.m.ready && s.m.yields == nil
+}
+
 // Arrival is the moment at which a request arrived at a node.
 type Arrival struct {
 	s      *Store

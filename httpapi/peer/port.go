@@ -11,6 +11,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -106,8 +107,19 @@ type dialError struct{ error }
 // Client reaches the peers' Log handlers, at URL.
 func (p *Port) Client() *http.Client { return &http.Client{Transport: p.client} }
 
+// ClientOf reaches the Log handler of the node at an address, whatever its name, at URL("").
+func ClientOf(conf *tls.Config, address string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c := conf.Clone()
+		c.NextProtos = []string{Protocol}
+		return (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", address)
+	}}}
+}
+
 // URL is where a peer's Log handler is.
-func URL(peer string) string { return "https://" + peer + strings.TrimSuffix(logPath, "/") }
+func URL(peer string) string {
+	return "https://" + cmp.Or(peer, domainName) + strings.TrimSuffix(logPath, "/")
+}
 
 // Forward is the handler of a listener whose requests the leader answers: local does that
 // here. The listener has the same name on all nodes. All are added before the port is served.

@@ -101,6 +101,9 @@ func (d Dir) NATS() string { return filepath.Join(string(d), "nats") }
 // Cluster is the path of what makes the directory a node of a cluster.
 func (d Dir) Cluster() string { return filepath.Join(string(d), "cluster.json") }
 
+// ClusterKey is the secret by which the nodes of a cluster know each other.
+func (d Dir) ClusterKey() string { return filepath.Join(string(d), "cluster.key") }
+
 // ClusterNATS is the path of the directory of a node's JetStream. A standalone JetStream cannot
 // become a member of a cluster, and keeps its own directory.
 func (d Dir) ClusterNATS() string { return filepath.Join(string(d), "nats-cluster") }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync"
 
 	"payledger/notifier/bus/admission"
 )
@@ -14,12 +15,16 @@ import (
 // the same address: those that name Cluster.PeerProtocol. They have shown a certificate by the
 // first Read that succeeds. Who accepts none of them has them wait.
 func (s *Server) Peers() net.Listener {
-	return &peerListener{s.routes, s.routes.verifying(s.config.Cluster.TLS)}
+	l := &peerListener{front: s.routes, conf: s.routes.verifying(s.config.Cluster.TLS), closed: make(chan struct{})}
+	l.end = sync.OnceFunc(func() { close(l.closed) })
+	return l
 }
 
 type peerListener struct {
 	*front
-	conf *tls.Config
+	conf   *tls.Config
+	closed chan struct{}
+	end    func()
 }
 
 // Accept implements net.Listener.
@@ -28,12 +33,16 @@ func (l *peerListener) Accept() (net.Conn, error) {
 	case c := <-l.peers:
 		return tls.Server(c, l.conf), nil
 	case <-l.ended:
-		return nil, net.ErrClosed
+	case <-l.closed:
 	}
+	return nil, net.ErrClosed
 }
 
-// Close implements net.Listener: the front ends all.
-func (l *peerListener) Close() error { return nil }
+// Close implements net.Listener.
+func (l *peerListener) Close() error {
+	l.end()
+	return nil
+}
 
 // Addr implements net.Listener.
 func (l *peerListener) Addr() net.Addr { return l.listener.Addr() }
