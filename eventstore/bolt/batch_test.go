@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 
@@ -172,7 +173,7 @@ func TestExtend(t *testing.T) {
 		for what, wrong := range map[string]Batch{
 			"another record before it": {Tip{b.After.Last, [32]byte{1}}, b.Records},
 			"a wrong byte":             {b.After, append([][]byte{wrongByte}, b.Records[1:]...)},
-			"a record twice":           {b.After, append(b.Records[:len(b.Records):len(b.Records)], b.Records[0])},
+			"a record twice":           {b.After, append(slices.Clip(b.Records), b.Records[0])},
 			"other records than there": {before.After, append([][]byte{wrongByte}, b.Records...)},
 		} {
 			if what == "other records than there" && n == 0 {
@@ -189,7 +190,7 @@ func TestExtend(t *testing.T) {
 		if tip, err := to.Tip(); err != nil || tip != b.After {
 			t.Fatalf("batches that do not follow leave the log at %v, not %v: %v", tip, b.After, err)
 		}
-		joined := Batch{before.After, append(before.Records[:len(before.Records):len(before.Records)], b.Records...)}
+		joined := Batch{before.After, append(slices.Clip(before.Records), b.Records...)}
 		for _, again := range []Batch{joined, b, joined, {After: b.End()}, {After: b.After}} {
 			if tip, err := to.Extend(again); err != nil || tip != b.End() {
 				t.Fatalf("batch %d: %v, want %v: %v", n, tip, b.End(), err)

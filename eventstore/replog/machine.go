@@ -415,7 +415,7 @@ func (m *machine) fed(now time.Duration, e fed) (out []effect) {
 		return out
 	}
 	m.applying = true
-	return append(out, apply{e.place, e.group})
+	return append(out, apply(e))
 }
 
 // land: LOG has the group that was under way.

@@ -507,11 +507,10 @@ func (w *world) forward(n *simNode, refuse func(), do func(to *simNode)) {
 		return
 	}
 	n.alive(n.life, func() {
-		to := n.leaderFor()
-		switch {
-		case to == nil:
+		switch to := n.leaderFor(); to {
+		case nil:
 			refuse()
-		case to == n:
+		case n:
 			do(n)
 		default:
 			arrived := once(func() { do(to) })

@@ -395,7 +395,7 @@ func (a *Arrival) Confirm(ctx context.Context) error {
 		a.ask()
 	}
 	s.mu.Unlock()
-	err := error(eventstore.ErrClosed)
+	err := eventstore.ErrClosed
 	select {
 	case refused := <-a.done:
 		a.done <- refused

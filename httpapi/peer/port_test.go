@@ -246,8 +246,8 @@ func TestWhoGetsIn(t *testing.T) {
 	}
 	url := "https://" + nodes[1].peers.Listener.Addr().String() + "/log/status"
 	for what, c := range map[string]*tls.Config{
-		"nothing":           {InsecureSkipVerify: true},                                                                                 //nolint:gosec // a stranger trusts anybody
-		"another key":       {InsecureSkipVerify: true, Certificates: tlsOf(t, []byte(strings.Repeat("x", KeySize)), "a").Certificates}, //nolint:gosec // likewise
+		"nothing":           {InsecureSkipVerify: true},
+		"another key":       {InsecureSkipVerify: true, Certificates: tlsOf(t, []byte(strings.Repeat("x", KeySize)), "a").Certificates},
 		"its name expected": {Certificates: tlsOf(t, clusterKey, "a").Certificates, RootCAs: tlsOf(t, clusterKey, "a").RootCAs, ServerName: "c." + domainName},
 	} {
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: c}}

@@ -108,7 +108,8 @@ func askToJoin(ctx context.Context, client *http.Client) (a joinAnswer, err erro
 	if reply.StatusCode != http.StatusOK {
 		return a, fmt.Errorf("it answers %s", reply.Status)
 	}
-	return a, json.UnmarshalRead(io.LimitReader(reply.Body, maxJoin), &a)
+	err = json.UnmarshalRead(io.LimitReader(reply.Body, maxJoin), &a)
+	return a, err
 }
 
 // copyLog makes a log with all records of the node that the client asks.

@@ -114,7 +114,7 @@ func (x *three) ask(ctx context.Context, i int, method, path string) (n int, err
 			return 0, err
 		}
 		b, err := io.ReadAll(reply.Body)
-		if err = errors.Join(err, reply.Body.Close()); err != nil {
+		if err := errors.Join(err, reply.Body.Close()); err != nil {
 			return 0, err
 		}
 		if reply.StatusCode == http.StatusOK {

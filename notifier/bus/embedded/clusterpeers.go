@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -73,10 +72,10 @@ func (c *peerConn) Close() error {
 func (f *front) hand(client *admission.Conn) (hello []byte, handed bool) {
 	r := &recorder{Conn: client}
 	peer := false
-	_ = tls.Server(r, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) { //nolint:gosec // it ends here
+	_ = tls.Server(r, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		peer = slices.Contains(hello.SupportedProtos, f.peerProtocol)
 		return nil, errSeen
-	}}).HandshakeContext(context.Background()) // the listener closes who does not speak
+	}}).Handshake() // the listener closes who does not speak
 	if !peer {
 		return r.read, false
 	}
