@@ -93,8 +93,8 @@ func (p *Port) dial(ctx context.Context, peer string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	c := p.config.TLS.Clone()
-	c.ServerName, c.NextProtos = peer+"."+domainName, []string{Protocol}
-	conn, err := (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", address)
+	c.ServerName = peer + "." + domainName
+	conn, err := Dial(ctx, c, address)
 	if err != nil {
 		return nil, &dialError{err}
 	}
@@ -110,10 +110,15 @@ func (p *Port) Client() *http.Client { return &http.Client{Transport: p.client} 
 // ClientOf reaches the Log handler of the node at an address, whatever its name, at URL("").
 func ClientOf(conf *tls.Config, address string) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		c := conf.Clone()
-		c.NextProtos = []string{Protocol}
-		return (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", address)
+		return Dial(ctx, conf, address)
 	}}}
+}
+
+// Dial connects to the port of a node.
+func Dial(ctx context.Context, conf *tls.Config, address string) (net.Conn, error) {
+	conf = conf.Clone()
+	conf.NextProtos = []string{Protocol}
+	return (&tls.Dialer{Config: conf}).DialContext(ctx, "tcp", address)
 }
 
 // URL is where a peer's Log handler is.

@@ -288,6 +288,54 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// The directory of a node that has stopped goes on alone with all that it has, once it is told
+// so and no other node runs.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	x := startThree(t, 10)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if n, err := x.ask(ctx, 1, http.MethodPost, "/1"); n != 11 || err != nil {
+		t.Fatal(n, err)
+	}
+	alone := x.leader()
+	x.stop(alone)
+	if _, err := Leave(ctx, x.dirs[alone], nil); err == nil || !strings.Contains(err.Error(), "still runs") {
+		t.Errorf("a node leaves while others run: %v", err)
+	}
+	for i := range x.nodes {
+		if i != alone {
+			x.stop(i)
+		}
+	}
+	if _, err := x.dirs[alone].Open(bolt.Options{MinFree: 1}); err == nil {
+		t.Error("a node's directory is served alone by mistake")
+	}
+	last, err := Leave(ctx, x.dirs[alone], nil)
+	if last != 11 || err != nil || !x.dirs[alone].Clustered() {
+		t.Errorf("it has come to position %d: %v", last, err)
+	}
+	if _, err := Leave(ctx, x.dirs[alone], new(eventstore.Position(12))); err == nil || !x.dirs[alone].Clustered() {
+		t.Errorf("a directory leaves that another one is ahead of: %v", err)
+	}
+	if _, err := Leave(ctx, x.dirs[alone], &last); err != nil {
+		t.Error(err)
+	}
+	store, err := x.dirs[alone].Open(bolt.Options{MinFree: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := eventstore.AppendOne(ctx, store, payment("2")); r.Position != 12 || err != nil {
+		t.Errorf("alone it goes on at position %d: %v", r.Position, err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Leave(ctx, x.dirs[alone], nil); err == nil {
+		t.Error("a directory that is alone leaves")
+	}
+}
+
 // What cannot be a cluster's is refused, with what to do.
 func TestFiles(t *testing.T) {
 	t.Parallel()
