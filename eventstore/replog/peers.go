@@ -25,7 +25,8 @@ import (
 
 // What nodes ask each other over HTTP. Only peers may reach it.
 //
-//	GET  status  -> Status in JSON
+//	GET  status  ?from=NODE&start=ID -> Status in JSON, unless another process of that node
+//	             asks too
 //	POST end     ?log=INCARNATION -> the file's end, as POSITION and SHA-256: the asking node
 //	             becomes the leader. From the answer on nothing of another incarnation is added
 //	GET  records ?after=POSITION&ready=BOOL -> the SHA-256 of the record there, and the records
@@ -46,12 +47,41 @@ const (
 // Handler answers the peers.
 func (s *Store) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+pathStatus, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+pathStatus, func(w http.ResponseWriter, r *http.Request) {
+		if q := r.URL.Query(); s.twice(q.Get("from"), q.Get("start")) {
+			http.Error(w, errServedTwice.Error(), http.StatusConflict)
+			return
+		}
 		_ = json.MarshalWrite(w, s.Status()) // a peer that is gone asks again
 	})
 	mux.HandleFunc("POST "+pathEnd, s.serveEnd)
 	mux.HandleFunc("GET "+pathRecords, s.serveRecords)
 	return mux
+}
+
+var errServedTwice = errors.New("another process serves this node, or a copy of its directory: stop one of the two")
+
+const (
+	forgetAfter = 5 * time.Second  // what a process that has ended said
+	twiceFor    = 10 * time.Second // before the second of two processes stops
+)
+
+// asker is the process that a node's questions came from last.
+type asker struct {
+	start string
+	at    time.Time
+}
+
+// twice reports whether another process of the node has asked not long ago.
+func (s *Store) twice(node, start string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.askers[node]
+	if before.start != start && time.Since(before.at) < forgetAfter {
+		return true
+	}
+	s.askers[node] = asker{start, time.Now()}
+	return false
 }
 
 func (s *Store) serveEnd(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +132,12 @@ func request(ctx context.Context, c *http.Client, method, url string) (io.ReadCl
 	}
 	if reply.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(reply.Body, 1<<10))
-		return nil, errors.Join(fmt.Errorf("%s: %s", reply.Status, bytes.TrimSpace(why)), reply.Body.Close())
+		why = bytes.TrimSpace(why)
+		err := fmt.Errorf("%s: %s", reply.Status, why)
+		if string(why) == errServedTwice.Error() {
+			err = errServedTwice
+		}
+		return nil, errors.Join(err, reply.Body.Close())
 	}
 	return reply.Body, nil
 }
@@ -249,7 +284,7 @@ func (s *Store) askPeers(ctx context.Context) []Status {
 	var asking sync.WaitGroup
 	for i, p := range s.m.peers {
 		asking.Go(func() {
-			body, err := request(ctx, s.config.Client, http.MethodGet, s.config.Peers[p]+pathStatus)
+			body, err := request(ctx, s.config.Client, http.MethodGet, fmt.Sprintf("%s%s?from=%s&start=%x", s.config.Peers[p], pathStatus, s.m.name, s.m.start))
 			if err == nil {
 				err = errors.Join(json.UnmarshalRead(io.LimitReader(body, maxStatus), &all[i]), body.Close())
 			}
@@ -257,6 +292,9 @@ func (s *Store) askPeers(ctx context.Context) []Status {
 				all[i] = Status{Silent: err.Error()}
 			}
 			all[i].Name = p
+			if errors.Is(err, errServedTwice) {
+				s.doubled.Store(true)
+			}
 		})
 	}
 	asking.Wait()
@@ -298,4 +336,12 @@ func (s *Store) watch() {
 	defer s.mu.Unlock()
 	s.peers, s.unfit = peers, why
 	s.step(fitness{why != ""})
+	switch doubled := s.doubled.Swap(false); {
+	case !doubled:
+		s.doubledSince = time.Time{}
+	case s.doubledSince.IsZero():
+		s.doubledSince = time.Now()
+	case time.Since(s.doubledSince) > twiceFor && s.stopped == nil:
+		s.step(diverged{s.m.place, errServedTwice})
+	}
 }

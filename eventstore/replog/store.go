@@ -75,6 +75,7 @@ type Store struct {
 
 	info     atomic.Pointer[jetstream.StreamInfo] // of LOG
 	draining atomic.Bool
+	doubled  atomic.Bool // a peer says that another process serves this node, too
 
 	mu        sync.Mutex // of all that follows
 	m         *machine
@@ -92,6 +93,9 @@ type Store struct {
 	unfit     string    // why; empty: this node may lead
 	groupAt   time.Time // when the last group came
 	peers     []Status  // when they were last asked
+	askers    map[string]asker
+
+	doubledSince time.Time
 }
 
 // Open opens the node's event log and begins to take part. If it fails, the log is
@@ -101,7 +105,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 		c.LostAfter = lostTime
 	}
 	s := &Store{
-		config: c, began: time.Now(), decisions: make(chan decide, 1), reads: map[uint64]chan bool{}, asked: map[uint64]chan *bolt.Tip{},
+		config: c, began: time.Now(), decisions: make(chan decide, 1), reads: map[uint64]chan bool{}, asked: map[uint64]chan *bolt.Tip{}, askers: map[string]asker{},
 		stopFeed: func() {},
 	}
 	s.moved = sync.NewCond(&s.mu)

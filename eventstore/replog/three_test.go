@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -384,4 +386,41 @@ func TestClock(t *testing.T) {
 	})
 	x.write(10, 1, 1)
 	x.same(2)
+}
+
+// Of two processes that serve one node the second one to start stops, whatever is written
+// meanwhile, and the first one goes on.
+func TestServedTwice(t *testing.T) {
+	t.Parallel()
+	x := startThree(t, 0)
+	x.write(0, 20, 4)
+	node := (x.leader() + 1) % 3
+	conf := x.config(node, x.conns[node])
+	conf.Path = filepath.Join(t.TempDir(), "copy.db")
+	file, err := os.Create(conf.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.stores[node].Backup(t.Context(), func(eventstore.Position, int64) (io.Writer, error) { return file, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Open(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	x.until("the second process stops", func() bool {
+		x.write(1000, 1, 1) // the same one again and again
+		return strings.Contains(second.Status().Stopped, "another process serves this node")
+	})
+	for _, s := range x.stores {
+		if why := s.Status().Stopped; why != "" {
+			t.Errorf("node %s stops: %s", s.Status().Name, why)
+		}
+	}
+	x.write(2000, 20, 4)
+	x.same(161)
 }
