@@ -72,10 +72,10 @@ func (c *peerConn) Close() error {
 func (f *front) hand(client *admission.Conn) (hello []byte, handed bool) {
 	r := &recorder{Conn: client}
 	peer := false
-	_ = tls.Server(r, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	_, _ = tls.Server(r, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		peer = slices.Contains(hello.SupportedProtos, f.peerProtocol)
 		return nil, errSeen
-	}}).Handshake() // the listener closes who does not speak
+	}}).Read(nil) // which does the handshake; the listener closes who does not speak
 	if !peer {
 		return r.read, false
 	}
