@@ -104,14 +104,6 @@ type Commit struct {
 	Patient bool
 }
 
-// How long a store recognises the id of a commit, even if its stream has newer records: for
-// RecentTime by the log's time, which is the time of the greatest event id in it, and until
-// RecentCommits others were recorded.
-const (
-	RecentTime    = time.Minute
-	RecentCommits = 1 << 16
-)
-
 // The size limits of a commit.
 const (
 	MaxBody = 64 << 10 // bytes of a record's body
@@ -180,10 +172,8 @@ type Store interface {
 	// last position, ErrBusy when the commit was not accepted and can be tried again, ErrFull while
 	// the disk is full, ErrClosed, the context's error, Validate's, and *FatalError, after which the
 	// store takes no more commits and whether this one is durable is decided at the next open. A
-	// commit whose ID is that of a recent record of its stream (RecentTime, RecentCommits), of the
-	// stream's last record, or of the record that holds its claim, is that record: it is answered
-	// again, even if others were recorded since. So a caller that lost an answer can send the commit
-	// again.
+	// commit whose ID is that of its stream's last record, or of the record that holds its claim, is
+	// that record, and is answered again. So a caller that lost an answer can send the commit again.
 	//
 	// When ctx ends while a commit is under way, Append returns soon: the
 	// result is the context's error, and the commit may still become durable.
@@ -222,19 +212,16 @@ type Store interface {
 	Close() error
 }
 
-// Replica is a Store that is one of several with the same log. Its reads, other than
-// Scan, Follow and Recent, first ask the others, so that they show every record whose
-// Append has returned on any of them.
-type Replica interface {
+// Confirmer is a Store that is one of several with the same log. Its reads show what its own
+// machine has, which may be old.
+type Confirmer interface {
 	Store
 
-	// Here is the same store with local reads: they show what this one has.
-	Here() Store
-
-	// CatchUp waits until this one has every record whose Append had returned on any
-	// of them before CatchUp was called. The error is ErrBusy if that cannot be known
-	// in time.
-	CatchUp(ctx context.Context) error
+	// Arrive notes that a question has arrived. confirm waits until it is known that this
+	// machine had, when the question arrived, every record whose Append had returned on any of
+	// them: so what was read since is true. If that cannot be known, the error is an ErrBusy.
+	// soon says that confirm will be called in any case.
+	Arrive(soon bool) (confirm func(context.Context) error)
 }
 
 // AppendOne appends one commit.

@@ -57,27 +57,25 @@ const maxTries = 16
 // earlier event, with Replayed set. A key that was claimed with another
 // fingerprint is a *ClaimedError; so is a provider's reference that was used.
 //
-// On a Replica the command is first decided on what this machine has. Append decides for all
-// machines whether its event is recorded, but a refusal, or that there is nothing to do, may be
-// stale: before it is answered, Execute catches up and decides once more.
+// On a Confirmer, Append decides for all machines whether an event is recorded; a refusal, or
+// that there is nothing to do, is answered once it is known that this machine had everything.
 //
 // If a command is executed again under the same event id while its event is the
 // stream's last, the result is that event: a command whose answer was lost in a
 // crash is not decided twice.
 func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
-	one, ok := l.Store.(Replica)
+	one, ok := l.Store.(Confirmer)
 	if !ok {
 		return execute(ctx, l, s, start, cmd, o)
 	}
-	here := Ledger{one.Here(), l.Codec}
-	r, err := execute(ctx, here, s, start, cmd, o)
-	if !maybeStale(r.Event, err) {
-		return r, err
+	confirm := one.Arrive(false)
+	r, err := execute(ctx, l, s, start, cmd, o)
+	if maybeStale(r.Event, err) {
+		if err := confirm(ctx); err != nil {
+			return Result[S]{}, err
+		}
 	}
-	if err := one.CatchUp(ctx); err != nil {
-		return Result[S]{}, err
-	}
-	return execute(ctx, here, s, start, cmd, o)
+	return r, err
 }
 
 // maybeStale reports whether a result may be based on an old state of the stream. A claim that was

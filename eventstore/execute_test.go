@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -690,86 +692,73 @@ func TestExecuteOnADamagedStream(t *testing.T) {
 	}
 }
 
-// replica is a store that has what was recorded up to a position, until it catches up.
-type replica struct {
+// confirmer is a store whose answers have to be confirmed.
+type confirmer struct {
 	*memory.Store
-	at      eventstore.Position
-	caught  int
+	log     []string
 	failing error
 }
 
-func (r *replica) Here() eventstore.Store { return old{r} }
-
-func (r *replica) CatchUp(ctx context.Context) (err error) {
-	r.caught++
-	if r.failing == nil {
-		r.at, err = r.Last(ctx)
-	}
-	return errors.Join(r.failing, err)
-}
-
-type old struct{ *replica }
-
-func (o old) LoadAfter(ctx context.Context, s eventstore.Stream, after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
-	return func(yield func(eventstore.Stored, error) bool) {
-		for r, err := range o.Store.LoadAfter(ctx, s, after) {
-			if r.Position > o.at || !yield(r, err) {
-				return
-			}
-		}
+func (c *confirmer) Arrive(soon bool) func(context.Context) error {
+	c.log = append(c.log, fmt.Sprintf("arrived, soon %t", soon))
+	return func(context.Context) error {
+		c.log = append(c.log, "confirmed")
+		return c.failing
 	}
 }
 
-func (o old) Claimed(ctx context.Context, project string, key domain.Digest) (eventstore.Stored, bool, error) {
-	r, ok, err := o.Store.Claimed(ctx, project, key)
-	return r, ok && r.Position <= o.at, err
+func (c *confirmer) LoadAfter(ctx context.Context, s eventstore.Stream, after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
+	c.log = append(c.log, "loaded")
+	return c.Store.LoadAfter(ctx, s, after)
 }
 
-// On one of several machines a command is decided on what this one has, and once more
-// before it is refused or found to have nothing to do: others may have recorded more.
-func TestExecuteCatchesUpBeforeItRefuses(t *testing.T) {
+// On one of several machines a command is refused, or found to have nothing to do, once it is
+// known that this one had everything before the stream was loaded. What is recorded needs no
+// such answer, nor does what a claim shows that was made.
+func TestExecuteConfirmsBeforeItRefuses(t *testing.T) {
 	t.Parallel()
-	s := &replica{Store: memory.New()}
+	s := &confirmer{Store: memory.New()}
 	defer func() { _ = s.Close() }()
 	l := newLedger(t, s)
 	p := l.paid()
-	if s.caught != 2 { // the payment that was just created, and its route, were not here yet
-		t.Errorf("it caught up %d times, want 2", s.caught)
-	}
 	refund := func(o eventstore.Order) (eventstore.Result[domain.Payment], error) {
-		s.caught = 0
+		s.log = nil
 		return l.execute(p, domain.CreateRefund{At: domain.InstantOf(time.Now()), RefundID: l.ids.Next()}, o)
 	}
-
-	s.at, s.failing = 2, eventstore.ErrBusy // here it is not paid
-	if _, err := refund(l.order()); !errors.Is(err, eventstore.ErrBusy) || s.caught != 1 {
-		t.Errorf("%v after %d times, want that it cannot be known", err, s.caught)
+	did := func(what string, confirmed bool) {
+		t.Helper()
+		want := []string{"arrived, soon false", "loaded"}
+		if confirmed {
+			want = append(want, "confirmed")
+		}
+		if !slices.Equal(s.log, want) {
+			t.Errorf("%s: %v, want %v", what, s.log, want)
+		}
 	}
-	s.failing = nil
 	keyed := l.order()
 	keyed.Claim = claim(1, 1)
-	if r, err := refund(keyed); err != nil || r.Event == nil || s.caught != 1 {
-		t.Errorf("%+v, %v after %d times, want a refund", r, err, s.caught)
+	if r, err := refund(keyed); err != nil || r.Event == nil {
+		t.Errorf("%+v, %v, want a refund", r, err)
 	}
-
-	s.at = 4
+	did("a refund", false)
 	again := l.order()
 	again.Claim = claim(1, 1)
-	if r, err := refund(again); err != nil || !r.Replayed || s.caught != 0 {
-		t.Errorf("%+v, %v after %d times: a claim that is here was made", r, err, s.caught)
-	}
-	s.at = 3 // the claim is not here, and neither is what it would be refused for
-	again.EventID = l.ids.Next()
 	if r, err := refund(again); err != nil || !r.Replayed {
 		t.Errorf("%+v, %v, want the earlier refund", r, err)
 	}
-	s.at = 4
-	if _, err := refund(l.order()); !errors.As(err, new(*domain.Refusal)) || s.caught != 1 {
-		t.Errorf("%v after %d times, want that there is a refund", err, s.caught)
+	did("the same again", false)
+	if _, err := refund(l.order()); !errors.As(err, new(*domain.Refusal)) {
+		t.Errorf("%v, want that there is a refund", err)
 	}
-
-	s.at, s.caught = 4, 0
-	if r, err := l.execute(p, signal("ref", domain.OutcomePaid), l.order()); err != nil || r.Event != nil || s.caught != 1 {
-		t.Errorf("%+v, %v after %d times: a repeated signal has nothing to do, which has to be true", r, err, s.caught)
+	did("another refund", true)
+	s.log = nil
+	if r, err := l.execute(p, signal("ref", domain.OutcomePaid), l.order()); err != nil || r.Event != nil {
+		t.Errorf("%+v, %v: a repeated signal has nothing to do", r, err)
 	}
+	did("a repeated signal", true)
+	s.failing = eventstore.ErrBusy
+	if _, err := refund(l.order()); !errors.Is(err, eventstore.ErrBusy) {
+		t.Errorf("%v, want that it cannot be known", err)
+	}
+	did("a refusal that cannot be confirmed", true)
 }

@@ -25,10 +25,9 @@ type version struct {
 	from int
 }
 
-// upcasters lists every version step of every event type. In a cluster whose nodes are
-// upgraded one after the other, an event of a new version or type is refused until all of
-// them have the program that reads it (TooOldError): a new version of an event that every
-// payment needs keeps the upgraded nodes from taking payments until the last one is done.
+// upcasters lists every version step of every event type. The nodes of a cluster are upgraded
+// one after the other, so a new version of an event is read by one release and written by the
+// next: a node has to read what a newer one writes.
 func upcasters() []Upcaster {
 	return []Upcaster{
 		{Type: projects.TypeKeyIssued, From: 1, Lift: withWebhooksScope},

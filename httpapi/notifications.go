@@ -66,7 +66,7 @@ type notified struct {
 
 func newNotified(c Config) *notified {
 	h := &notified{
-		connectors: c.Connectors, now: c.Now, places: places{taken: make(map[string][]*place)}, limit: edge.NewLimiter("notifications", c.Nodes),
+		connectors: c.Connectors, now: c.Now, places: places{taken: make(map[string][]*place)}, limit: edge.NewLimiter("notifications"),
 		forged: c.Log.Sample(&zerolog.BurstSampler{Burst: maxForged, Period: time.Minute}),
 	}
 	if c.Limits.RateCustomers > 0 {

@@ -30,8 +30,8 @@ func checkoutConfig(cfg Config) checkout.Config {
 	if cfg.Attempts != nil {
 		c.Attempts = cfg.Attempts
 	}
-	reads, writes := edge.NewLimiter("page-reads", cfg.Nodes), edge.NewLimiter("page-forms", cfg.Nodes)
-	questions := edge.NewLimiter("page-status", cfg.Nodes)
+	reads, writes := edge.NewLimiter("page-reads"), edge.NewLimiter("page-forms")
+	questions := edge.NewLimiter("page-status")
 	c.Limit = func(r *http.Request, of projects.Project) (time.Duration, bool) {
 		n, name := of.Settings.LimitsOver(cfg.Limits).RateCustomers, conns.Visitor(r)
 		if of.Settings.RateCustomers != nil {

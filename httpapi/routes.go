@@ -111,7 +111,7 @@ func newAPI(cfg Config) (*api, error) {
 	a.router.PathPrefix("/p/").Handler(edge.Labelled("payPage", page))
 	if cfg.Account != nil {
 		c := account.Config{
-			API: m, Keys: cfg.Account, Visits: cfg.Limits.RateCustomers, Nodes: cfg.Nodes, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
+			API: m, Keys: cfg.Account, Visits: cfg.Limits.RateCustomers, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
 			Log: cfg.Log,
 		}
 		if cfg.Webhooks != nil {

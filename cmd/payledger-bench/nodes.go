@@ -1,18 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
 
 	"payledger/cmd/freeports"
@@ -20,9 +19,10 @@ import (
 
 // nodes are the three nodes of a cluster, each a process.
 type nodes struct {
-	b    *bench
-	dirs []directory
-	all  []*target
+	b       *bench
+	dirs    []directory
+	address string // of the first, for the others
+	all     []*target
 }
 
 // nodes makes a cluster.
@@ -33,48 +33,39 @@ func (b *bench) nodes(ctx context.Context) (*nodes, error) {
 		return nil, err
 	}
 	n := &nodes{b: b, dirs: []directory{first}}
-	args := []string{"cluster", "init", "--data", first.path}
 	addresses, err := freeports.Addresses("127.0.0.1", 3)
 	if err != nil {
 		return nil, err
 	}
+	n.address = addresses[0]
+	var named []string
 	for i, name := range []string{"a", "b", "c"} {
-		args = append(args, name+"="+addresses[i])
+		named = append(named, name+"="+addresses[i])
 		if i > 0 {
 			n.dirs = append(n.dirs, directory{first.path + name, first.project})
 		}
 	}
-	_, err = timed(ctx, nil, b.program, args...)
+	_, err = timed(ctx, nil, b.program, "cluster", "init", "--data", first.path, "--nodes", strings.Join(named, ","))
 	return n, err
 }
 
-// join lets the other nodes join the first one.
-func (n *nodes) join(ctx context.Context) error {
+// join lets the other nodes join the first one, which is served meanwhile.
+func (n *nodes) join(ctx context.Context) (err error) {
+	first := exec.CommandContext(ctx, n.b.program, "serve", "--data", n.dirs[0].path, "--listen", "127.0.0.1:0", "--sandbox") //nolint:gosec // the user names it
+	first.Env = environment()
+	if err := first.Start(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, first.Process.Signal(syscall.SIGTERM), first.Wait()) }()
 	for i, name := range []string{"b", "c"} {
-		invite := exec.CommandContext(ctx, n.b.program, "cluster", "invite", name, "--data", n.dirs[0].path, "--json") //nolint:gosec // the user names it
-		invite.Env = environment()
-		out, err := invite.StdoutPipe()
-		if err == nil {
-			err = invite.Start()
-		}
+		var last error
+		err := until(ctx, "node "+name+" joins", func() (bool, error) {
+			_, last = timed(ctx, nil, n.b.program, "cluster", "join", "--from", n.address, "--key-file", filepath.Join(n.dirs[0].path, "cluster.key"),
+				"--name", name, "--data", n.dirs[i+1].path)
+			return last == nil, sleep(ctx, 100*time.Millisecond)
+		})
 		if err != nil {
-			return err
-		}
-		var token struct {
-			Token string `json:"token"`
-		}
-		line, err := bufio.NewReader(out).ReadBytes('\n')
-		if err == nil {
-			err = json.Unmarshal(line, &token)
-		}
-		if err == nil {
-			_, err = timed(ctx, nil, n.b.program, "cluster", "join", token.Token, "--data", n.dirs[i+1].path)
-		}
-		if err != nil {
-			_ = invite.Process.Kill()
-		}
-		if err = errors.Join(err, invite.Wait()); err != nil {
-			return fmt.Errorf("node %s joins: %w", name, err)
+			return errors.Join(err, last)
 		}
 	}
 	return nil
@@ -101,12 +92,12 @@ func (n *nodes) start(ctx context.Context, which ...int) error {
 	return err
 }
 
-// sequencer waits until a node is the sequencer and all take part.
-func (n *nodes) sequencer(ctx context.Context) (which int, err error) {
+// leader waits until a node is the leader and all take part.
+func (n *nodes) leader(ctx context.Context) (which int, err error) {
 	err = until(ctx, "all nodes take part", func() (bool, error) {
 		leads, behind := 0.0, 0.0
 		for i, t := range n.all {
-			is, err := t.metric(ctx, "payledger_cluster_sequencer")
+			is, err := t.metric(ctx, "payledger_cluster_leader")
 			if err != nil {
 				return false, err
 			}
@@ -134,19 +125,19 @@ func (b *bench) cluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := n.sequencer(ctx)
+	at, err := n.leader(ctx)
 	if err != nil {
 		return err
 	}
 	first, follower := n.all[at], n.all[(at+1)%len(n.all)]
-	entrants = append(entrants, entrant{"the sequencer", first, creating}, entrant{"a follower", follower, creating})
+	entrants = append(entrants, entrant{"the leader", first, creating}, entrant{"a follower", follower, creating})
 	const what = "POST on three nodes, 64 connections"
 	m, err := b.measure(ctx, what, load{connections: 64}, entrants...)
 	if err != nil {
 		return err
 	}
 	b.row(what, "payments/s", m[2].rate, m[2].rate.over("one node", m[0].rate), m[2].rate.over(replicated, m[1].rate))
-	b.row("POST through a follower, 64 connections", "payments/s", m[3].rate, m[3].rate.over("the sequencer", m[2].rate))
+	b.row("POST through a follower, 64 connections", "payments/s", m[3].rate, m[3].rate.over("the leader", m[2].rate))
 
 	known := func(*target) operation { return getting(first) }
 	m, err = b.measure(ctx, "GET on a follower, 64 connections", load{connections: 64},
@@ -190,7 +181,7 @@ func (b *bench) startNodes(ctx context.Context) (*nodes, error) {
 }
 
 // handOver measures how long clients of the other nodes wait for the answer to a POST,
-// which they send again until it is 201, while the sequencer goes.
+// which they send again until it is 201, while the leader goes.
 func (b *bench) handOver(ctx context.Context) error {
 	n, err := b.startNodes(ctx)
 	if err != nil {
@@ -204,25 +195,25 @@ func (b *bench) handOver(ctx context.Context) error {
 	} {
 		var took series
 		for round := range b.rounds {
-			b.step("the sequencer is %s, round %d of %d", way.row, round+1, b.rounds)
+			b.step("the leader is %s, round %d of %d", way.row, round+1, b.rounds)
 			d, err := n.without(ctx, way.sig)
 			if err != nil {
 				return err
 			}
 			took = append(took, d.Seconds())
 		}
-		b.row("longest wait for a 201 when the sequencer is "+way.row, "s", took, took.itself())
+		b.row("longest wait for a 201 when the leader is "+way.row, "s", took, took.itself())
 	}
 	return nil
 }
 
-// watched is how long clients are watched, at least, once the sequencer goes.
+// watched is how long clients are watched, at least, once the leader goes.
 const watched = 3 * time.Second
 
-// without sends the sequencer a signal, and has it back in the end. It returns the
+// without sends the leader a signal, and has it back in the end. It returns the
 // longest wait at the other nodes.
 func (n *nodes) without(ctx context.Context, sig syscall.Signal) (longest time.Duration, err error) {
-	at, err := n.sequencer(ctx)
+	at, err := n.leader(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -95,10 +95,10 @@ func suites() []suite {
 			{"GET on a follower, ", "one node", 0.2, 0, false},
 			{"GET on a follower beside", "", 25, 0, atMost},
 		}, (*bench).cluster},
-		{"handover", "how long POSTs wait at the other two nodes while the sequencer goes", []bound{
-			{"longest wait for a 201 when the sequencer is asked", "", 0.5, 0, atMost},
-			{"longest wait for a 201 when the sequencer is killed", "", 5, 0, atMost},
-			{"longest wait for a 201 when the sequencer is cut", "", 12, 0, atMost},
+		{"handover", "how long POSTs wait at the other two nodes while the leader goes", []bound{
+			{"longest wait for a 201 when the leader is asked", "", 0.5, 0, atMost},
+			{"longest wait for a 201 when the leader is killed", "", 5, 0, atMost},
+			{"longest wait for a 201 when the leader is cut", "", 12, 0, atMost},
 		}, (*bench).handOver},
 	}
 }

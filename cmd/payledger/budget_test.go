@@ -26,7 +26,7 @@ type budget struct {
 
 func budgets() []budget {
 	return []budget{
-		{"payments, refunds and projects, what is said about them and why", 4100, []string{"domain", "eventstore/form", "eventstore/latefunds"}},
+		{"payments, refunds and projects, what is said about them and why", 4100, []string{"domain", "eventstore/latefunds"}},
 		{"events are on disk before the answer", 5050, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3150, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},
@@ -52,12 +52,13 @@ func budgets() []budget {
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
-		{"NATS: relay, subscribers, the embedded server", 3700, []string{
+		{"NATS: relay, subscribers, the embedded server", 3750, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
+			"cmd/payledger/clusternode/credentials",
 		}},
-		{"three nodes", 9250, []string{ // the engine that is to replace eventstore/cluster stands beside it
-			"eventstore/replog", "eventstore/bolt/batch", "httpapi/peer", "cmd/payledger/clusternode", "eventstore/cluster", "eventstore/ahead", "eventstore/chunks", "eventstore/bolt/groups", "eventstore/bolt/repl", "notifier/filecopy", "notifier/bus/embedded/cluster",
-			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/members", "cmd/payledger/node",
+		{"three nodes", 3800, []string{
+			"eventstore/replog", "eventstore/bolt/batch", "httpapi/peer", "cmd/payledger/clusternode", "notifier/bus/embedded/cluster",
+			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/node",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
 		{"the merchant's API", 2550, []string{"httpapi/merchant", "httpapi/wire"}},

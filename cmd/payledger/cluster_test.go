@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"fmt"
@@ -61,11 +60,31 @@ func newNodes(t *testing.T, places ...string) *nodes {
 		addresses = append(addresses, name+"="+healthtest.FreeAddress(t))
 	}
 	does(t, "init", "--data", n.dirs[0])
-	does(t, append([]string{"cluster", "init", "--data", n.dirs[0]}, addresses...)...)
-	for i, name := range nodeNames[1:] {
-		joins(t, n.dirs[0], name, n.dirs[i+1])
+	does(t, "cluster", "init", "--data", n.dirs[0], "--nodes", strings.Join(addresses, ","))
+	for i := range nodeNames[1:] {
+		n.copies(t, i+1)
 	}
 	return n
+}
+
+// copies makes a directory as "cluster join" does, while no node is served.
+func (n *nodes) copies(t testing.TB, i int) {
+	t.Helper()
+	if err := os.Mkdir(n.dirs[i], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"master.key", "log.key", "checkpoint", "nats-credentials.json", "cluster.key", "cluster.json", "ledger.db"} {
+		b, err := os.ReadFile(filepath.Join(n.dirs[0], name))
+		if name == "cluster.json" {
+			b = bytes.Replace(b, []byte(`"node": "a"`), []byte(`"node": "`+nodeNames[i]+`"`), 1)
+		}
+		if err == nil {
+			err = datadir.WriteFileSynced(filepath.Join(n.dirs[i], name), b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // addressesOf are those of the nodes, as a directory has them.
@@ -88,38 +107,17 @@ func does(t testing.TB, args ...string) string {
 	return out
 }
 
-// joins has a node invited and a new directory join.
-func joins(t testing.TB, first, name, dir string) {
+// joins has a new directory join a node that is served.
+func (n *nodes) joins(t testing.TB, at, i int) {
 	t.Helper()
-	token, invited := invite(t, first, name)
-	does(t, "cluster", "join", token, "--data", dir)
-	if err := invited.Wait(); err != nil {
-		t.Fatalf("inviting %s: %v", name, err)
-	}
+	does(t, n.joinArgs(t, at, i)...)
 }
 
-// invite starts to invite a node.
-func invite(t testing.TB, first, name string, args ...string) (token string, invited *exec.Cmd) {
+func (n *nodes) joinArgs(t testing.TB, at, i int) []string {
 	t.Helper()
-	invited = exec.Command("payledger", append([]string{"cluster", "invite", name, "--data", first, "--json"}, args...)...)
-	out, err := invited.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	return []string{
+		"cluster", "join", "--from", addressesOf(t, n.dirs[at])[at], "--key-file", datadir.Dir(n.dirs[at]).ClusterKey(), "--name", nodeNames[i], "--data", n.dirs[i],
 	}
-	var stderr bytes.Buffer
-	invited.Stderr = &stderr
-	if err := invited.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { invited.Process.Kill() }) //nolint:errcheck // it has ended by then
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	var told struct {
-		Token string `json:"token"`
-	}
-	if err != nil || json.Unmarshal(line, &told) != nil || told.Token == "" {
-		t.Fatalf("inviting %s printed %q: %v\n%s", name, line, err, &stderr)
-	}
-	return told.Token, invited
 }
 
 // command is the server of a node, which is not started yet.
@@ -162,6 +160,8 @@ func (n *nodes) start(t testing.TB, which ...int) {
 	var all sync.WaitGroup
 	for _, i := range which {
 		all.Go(func() {
+			late := time.AfterFunc(patience, started[i].kill)
+			defer late.Stop()
 			if err := started[i].ready(outs[i]); err != nil {
 				t.Errorf("node %s: %v", nodeNames[i], err)
 			}
@@ -209,18 +209,18 @@ func (n *nodes) status(t testing.TB, of int) (all []wire.Node, code int) {
 	return all, cmd.ProcessState.ExitCode()
 }
 
-// sequencer waits until a node says which one it is.
-func (n *nodes) sequencer(t testing.TB, asked int) (found int) {
+// leader waits until a node says which one it is.
+func (n *nodes) leader(t testing.TB, asked int) (found int) {
 	t.Helper()
-	eventually(t, "a node is the sequencer", func() bool {
+	eventually(t, "a node is the leader", func() bool {
 		all, _ := n.status(t, asked)
-		found = slices.IndexFunc(all, func(o wire.Node) bool { return o.Role == wire.RoleSequencer })
+		found = slices.IndexFunc(all, func(o wire.Node) bool { return o.Role == wire.RoleLeader })
 		return found >= 0
 	})
 	return found
 }
 
-// becomes makes a node the sequencer.
+// becomes makes a node the leader.
 func (n *nodes) becomes(t testing.TB, node int) {
 	t.Helper()
 	eventually(t, "node "+nodeNames[node]+" is promoted", func() bool {
@@ -261,7 +261,7 @@ func (n *nodes) pays(t testing.TB, first int, id string) {
 }
 
 // TestThreeNodesServeOneLedger: what one node has answered every other one shows at
-// once, also while the sequencer is killed and comes back; a command that is repeated
+// once, also while the leader is killed and comes back; a command that is repeated
 // with its key, on whichever node, happens once; in the end the nodes have the same
 // log.
 func TestThreeNodesServeOneLedger(t *testing.T) {
@@ -279,7 +279,7 @@ func TestThreeNodesServeOneLedger(t *testing.T) {
 		all.Go(func() {
 			for i := range each {
 				if i == each/2 {
-					<-half // the sequencer has just been killed
+					<-half // the leader has just been killed
 				}
 				key := fmt.Sprintf("00000000-0000-4000-8000-%012d", 1000*w+i)
 				a, ok := n.persist(t, w+i, "POST", "/v1/payments", `{"amount":"15.00"}`, "Idempotency-Key", key)
@@ -300,7 +300,7 @@ func TestThreeNodesServeOneLedger(t *testing.T) {
 			}
 		})
 	}
-	killed := n.sequencer(t, 0)
+	killed := n.leader(t, 0)
 	n.servers[killed].kill()
 	close(half)
 	all.Wait()
@@ -308,8 +308,8 @@ func TestThreeNodesServeOneLedger(t *testing.T) {
 		t.FailNow()
 	}
 	other := (killed + 1) % len(n.servers)
-	if now := n.sequencer(t, other); now == killed {
-		t.Errorf("node %s is the sequencer and was killed", nodeNames[killed])
+	if now := n.leader(t, other); now == killed {
+		t.Errorf("node %s is the leader and was killed", nodeNames[killed])
 	}
 	if all, code := n.status(t, other); code != 1 || all[killed].Role != wire.RoleSilent {
 		t.Errorf("without node %s: exit code %d, %+v", nodeNames[killed], code, all)
@@ -321,7 +321,7 @@ func TestThreeNodesServeOneLedger(t *testing.T) {
 			t.Errorf("payment %s: %d %s", id, a.Status, a.Body)
 		}
 	}
-	// The next sequencer has taken the work over.
+	// The next leader has taken the work over.
 	for _, id := range payments {
 		n.pays(t, other, id)
 	}
@@ -342,9 +342,9 @@ var rootLine = regexp.MustCompile(`(?m)^root hash +(\S+)$`)
 // agree checks that the nodes' logs are whole and the same, with so many payments.
 func (n *nodes) agree(t testing.TB, payments int) {
 	t.Helper()
-	eventually(t, "all nodes take part and have the same groups", func() bool {
+	eventually(t, "all nodes take part and have come as far", func() bool {
 		all, code := n.status(t, 0)
-		return code == 0 && all[0].Groups == all[1].Groups && all[1].Groups == all[2].Groups
+		return code == 0 && all[0].Position == all[1].Position && all[1].Position == all[2].Position
 	})
 	var roots []string
 	eventually(t, "all nodes have the same log", func() bool {
@@ -430,10 +430,9 @@ func TestServeRefusesWhatIsNoNodeOfTheCluster(t *testing.T) {
 	t.Parallel()
 	n, strangers := newNodes(t), newNodes(t)
 	n.start(t, 0, 1, 2)
-	edit := func(dir string, change func(string) string) { editMember(t, dir, change) }
 	copied := func(dir string) string {
 		to := t.TempDir()
-		for _, name := range []string{"ledger.db", "master.key", "log.key", "checkpoint", "cluster.json"} {
+		for _, name := range []string{"ledger.db", "master.key", "log.key", "checkpoint", "cluster.json", "cluster.key"} {
 			b, err := os.ReadFile(filepath.Join(dir, name))
 			if err == nil {
 				err = os.WriteFile(filepath.Join(to, name), b, 0o600)
@@ -443,6 +442,16 @@ func TestServeRefusesWhatIsNoNodeOfTheCluster(t *testing.T) {
 			}
 		}
 		return to
+	}
+	takes := func(dir, from, name string) {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	says := func(line, want string) {
 		t.Helper()
@@ -454,55 +463,66 @@ func TestServeRefusesWhatIsNoNodeOfTheCluster(t *testing.T) {
 	says(refused(t, 4, n.dirs[1]), "in use by another payledger process")
 	says(refused(t, 6, copied(n.dirs[1])), "the address .* of node b cannot be taken: .*; does another process serve this node, or a copy of its directory\\?")
 
-	// A node of another cluster is sent to the addresses of this one.
-	stranger := copied(strangers.dirs[2])
-	edit(stranger, strings.NewReplacer(addressesOf(t, strangers.dirs[0])[0], addressesOf(t, n.dirs[0])[0]).Replace)
-	says(refused(t, 3, stranger), "node a at .* is not of this cluster: .*certificate")
-
-	// The certificate and key of another node of the same cluster, and of another one.
-	wrong := copied(strangers.dirs[1])
-	edit(wrong, func(s string) string { return strings.Replace(s, `"node": "b"`, `"node": "c"`, 1) })
-	says(refused(t, 3, wrong), `the certificate is that of node "b", and this is node "c"`)
-	member := func(dir, name string) string {
-		b, err := os.ReadFile(datadir.Dir(dir).Cluster())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return regexp.MustCompile(`"` + name + `": ".*"`).FindString(string(b))
-	}
-	wrong = copied(strangers.dirs[1])
-	for _, name := range []string{"certificate", "key"} {
-		edit(wrong, func(s string) string { return strings.Replace(s, member(wrong, name), member(n.dirs[1], name), 1) })
-	}
-	says(refused(t, 3, wrong), "the certificate of the node: .*")
-
-	// The log of another ledger with the keys of that.
+	// The log of another ledger, without and with the keys of that.
 	other := copied(strangers.dirs[1])
 	alone := filepath.Join(t.TempDir(), "alone")
 	does(t, "init", "--data", alone)
-	for _, name := range []string{"ledger.db", "log.key", "checkpoint"} {
-		b, err := os.ReadFile(filepath.Join(alone, name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(other, name), b, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	takes(other, alone, "ledger.db")
+	says(refused(t, 3, other), "is of the event log .*, and the cluster's is")
+	takes(other, alone, "log.key")
+	takes(other, alone, "checkpoint")
+	says(refused(t, 3, other), "is of the event log .*, and the cluster's is")
+
+	// Files that are lost, damaged, or of another version.
+	other = copied(strangers.dirs[1])
+	takes(other, n.dirs[0], "log.key") // 0600, but no key of this kind
+	if err := os.Rename(filepath.Join(other, "log.key"), filepath.Join(other, "cluster.key")); err != nil {
+		t.Fatal(err)
 	}
-	says(refused(t, 3, other), "log.key is the key of another log")
+	says(refused(t, 3, other), "cluster.key: want 64 hexadecimal digits")
+	if err := os.Remove(filepath.Join(other, "cluster.key")); err != nil {
+		t.Fatal(err)
+	}
+	says(refused(t, 3, other), "the cluster's key: .*: copy it from another node's directory")
+	editMember(t, other, strings.NewReplacer("payledger cluster 2", "payledger cluster 3").Replace)
+	says(refused(t, 3, other), `cluster.json cannot be read: it is of the format "payledger cluster 3"`)
+
+	// A node of another cluster at the addresses of this one, and one with another key: nobody
+	// speaks to it, and it says so.
+	n.servers[2].stops(t)
+	kept, err := os.ReadFile(datadir.Dir(n.dirs[2]).ClusterKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	takes(n.dirs[2], strangers.dirs[2], "cluster.key")
+	wrong := n.command(2)
+	out, err := wrong.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(wrong.kill)
+	go wrong.ready(out) //nolint:errcheck // it is never ready
+	eventually(t, "the node with another key is told", func() bool {
+		out, code := payledger(t, "cluster", "status", "--data", n.dirs[2])
+		return code == 1 && regexp.MustCompile(`a +silent .*certificate`).MatchString(out)
+	})
+	if a, ok := n.persist(t, 0, "GET", "/readyz", ""); !ok || a.Status != 200 {
+		t.Errorf("/readyz beside it: %d", a.Status)
+	}
+	wrong.stops(t)
+	if err := os.WriteFile(datadir.Dir(n.dirs[2]).ClusterKey(), kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
 
 	// A node served as if it were alone.
-	n.servers[2].stops(t)
 	if err := os.Remove(datadir.Dir(n.dirs[2]).Cluster()); err != nil {
 		t.Fatal(err)
 	}
-	says(refused(t, 3, n.dirs[2]), "the event log belongs to a cluster")
-	says(refused(t, 2, n.dirs[1], "--nats-listen", "127.0.0.1:0"), "--nats-listen: .* is a node of a cluster")
-	says(refused(t, 2, n.dirs[1], "--nats-url", "nats://127.0.0.1:1"),
-		`--nats-url: .* is a node of a cluster, .*: leave it out; if the cluster's log was on those servers, .*"payledger cluster rebase"`)
+	says(refused(t, 3, n.dirs[2]), "was a node of a cluster, and its cluster.json is gone")
+	says(refused(t, 2, n.dirs[1], "--nats-url", "nats://127.0.0.1:1"), `--nats-url: .* is a node of a cluster`)
 }
 
-// TestWebhooksAfterHandOver: the next sequencer notifies of what the killed one had
+// TestWebhooksAfterHandOver: the next leader notifies of what the killed one had
 // not, of nothing that is older than what an endpoint has heard, and of nothing again
 // that was delivered.
 func TestWebhooksAfterHandOver(t *testing.T) {
@@ -527,7 +547,7 @@ func TestWebhooksAfterHandOver(t *testing.T) {
 	}
 	for range rounds(1, 3) {
 		pay()
-		sends := n.sequencer(t, 0)
+		sends := n.leader(t, 0)
 		eventually(t, "all notifications are delivered", func() bool {
 			var status wire.Status
 			if err := json.Unmarshal([]byte(does(t, "status", "--json", "--data", n.dirs[sends])), &status); err != nil {
@@ -642,7 +662,7 @@ func (w *writers) end() (payments int) {
 	return w.payments
 }
 
-// TestHandOver: the office goes from node to node, by command and because the sequencer
+// TestHandOver: another node leads, by command and because the leader
 // is stopped, while payments are created; none fails, is lost or happens twice.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
@@ -659,34 +679,34 @@ func TestHandOver(t *testing.T) {
 		})
 		return out
 	}
-	was := n.sequencer(t, 0)
+	was := n.leader(t, 0)
 	w.slowest()
 	for i := range 3 {
 		to := (was + 1) % 3
 		out := promote((was+i)%3, to)
-		if !strings.Contains(out, "node "+nodeNames[to]+" is the sequencer now") {
+		if !strings.Contains(out, "node "+nodeNames[to]+" is the leader now") {
 			t.Errorf("promote says %q", out)
 		}
-		if now := n.sequencer(t, was); now != to {
-			t.Errorf("node %s is the sequencer, %s was promoted", nodeNames[now], nodeNames[to])
+		if now := n.leader(t, was); now != to {
+			t.Errorf("node %s is the leader, %s was promoted", nodeNames[now], nodeNames[to])
 		}
 		t.Logf("promoted: the slowest payment took %v", w.slowest())
 		was = to
 	}
 	if out := does(t, "cluster", "promote", nodeNames[was], "--data", n.dirs[0], "--json"); !strings.Contains(out, `"was":"`+nodeNames[was]) {
-		t.Errorf("promoting the sequencer says %q", out)
+		t.Errorf("promoting the leader says %q", out)
 	}
 	if out, code := payledger(t, "cluster", "promote", "d", "--data", n.dirs[0]); code != 2 || !strings.Contains(out, `"d" is none of the nodes: a b c`) {
 		t.Errorf("promoting a stranger: exit code %d, %q", code, out)
 	}
 	for range rounds(1, 3) {
-		stopped := n.sequencer(t, 0)
+		stopped := n.leader(t, 0)
 		w.slowest()
 		n.servers[stopped].stops(t)
 		t.Logf("stopped: the slowest payment took %v", w.slowest())
 		left := (stopped + 1) % 3
-		if now := n.sequencer(t, left); now == stopped {
-			t.Errorf("node %s is stopped and the sequencer", nodeNames[stopped])
+		if now := n.leader(t, left); now == stopped {
+			t.Errorf("node %s is stopped and the leader", nodeNames[stopped])
 		}
 		if out, code := payledger(t, "cluster", "promote", nodeNames[stopped], "--data", n.dirs[left]); code != 5 || !strings.Contains(out, "node "+nodeNames[stopped]+" does not answer") {
 			t.Errorf("promoting a node that is away: exit code %d, %q", code, out)
@@ -700,78 +720,8 @@ func TestHandOver(t *testing.T) {
 	n.agree(t, payments)
 }
 
-// TestClusterEnds: a cluster ends in favour of one node, while it is written to. That one
-// goes on alone with all that was answered, the others are refused, also one that was away.
-func TestClusterEnds(t *testing.T) {
-	unraced(t)
-	t.Parallel()
-	n := newNodes(t)
-	n.start(t, 0, 1, 2)
-	n.project(t)
-	var ids []string
-	pay := func(first int) {
-		for i := range 3 {
-			a, ok := n.persist(t, first, "POST", "/v1/payments", `{"amount":"15.00"}`)
-			if !ok || a.Status != 201 {
-				t.Fatalf("payment %d: %d %s", i, a.Status, a.Body)
-			}
-			ids = append(ids, a.text(t, "id"))
-		}
-	}
-	pay(0)
-	other := n.sequencer(t, 0)
-	alone, away := 0, 3-other
-	if other == 0 {
-		alone, away = 1, 2
-	}
-	n.servers[away].stops(t)
-	pay(other)
-	leave := func(of, want int, says string, args ...string) {
-		t.Helper()
-		out, code := payledger(t, append([]string{"cluster", "leave", "--data", n.dirs[of]}, args...)...)
-		if code != want || !strings.Contains(out, says) {
-			t.Errorf("leave %v on node %s: exit code %d, want %d and %q\n%s", args, nodeNames[of], code, want, says, out)
-		}
-	}
-	leave(away, 1, "no server answers", "--end")
-	leave(alone, 4, "in use by another payledger process")
-	eventually(t, "the cluster ends", func() bool {
-		_, code := payledger(t, "cluster", "leave", "--end", "--data", n.dirs[alone])
-		return code == 0
-	})
-	says := "the cluster has ended, and node " + nodeNames[alone] + " goes on alone"
-	for _, i := range []int{alone, other} {
-		eventually(t, "node "+nodeNames[i]+" has ended", func() bool {
-			a, err := n.servers[i].send("GET", "/readyz", "")
-			all, _ := n.status(t, i)
-			return err == nil && a.Status == 503 && strings.Contains(all[i].Trouble, says)
-		})
-		n.servers[i].do(t, 503, "POST", "/v1/payments", `{"amount":"15.00"}`)
-	}
-	n.servers[alone].stops(t)
-	n.servers[other].stops(t)
-	for _, i := range []int{alone, other} {
-		if out, code := payledger(t, "serve", "--data", n.dirs[i], "--listen", "127.0.0.1:0", "--log-level", "error"); code != 3 || !strings.Contains(out, says) {
-			t.Errorf("node %s is served: exit code %d\n%s", nodeNames[i], code, out)
-		}
-	}
-	leave(other, 5, says+": never serve")
-	leave(alone, 0, "is in no cluster any more")
-	leave(other, 5, says+": never serve")
-	leave(away, 0, "The cluster has not ended")
-	leave(away, 2, "are given together", "--position", "1")
-	n.start(t, alone)
-	s := n.servers[alone]
-	ids = append(ids, s.do(t, 201, "POST", "/v1/payments", `{"amount":"15.00"}`).text(t, "id"))
-	for _, id := range ids {
-		s.do(t, 200, "GET", "/v1/payments/"+id, "")
-	}
-	does(t, "verify", n.dirs[alone])
-	s.stops(t)
-}
-
 // TestBackToOneNode: of three stopped nodes the one that has come farthest goes on
-// alone by force, with all that was answered.
+// alone, with all that was answered.
 func TestBackToOneNode(t *testing.T) {
 	inLong(t)
 	t.Parallel()
@@ -811,7 +761,7 @@ func TestBackToOneNode(t *testing.T) {
 		at[i] = shown.Position
 		most = max(most, shown.Position)
 	}
-	flags := []string{"--force", "two machines are lost", "--position", strconv.FormatUint(most, 10)}
+	flags := []string{"--position", strconv.FormatUint(most, 10)}
 	if out, code := payledger(t, append([]string{"cluster", "leave", "--data", n.dirs[0]}, flags...)...); code != 3 || !strings.Contains(out, "take the directory that has come farthest") {
 		t.Errorf("the shortest of %v leaves: exit code %d\n%s", at, code, out)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestClusterRefusesOrEnduresBadInput starts directories of a cluster that are old
-// or have another log, and forces it to have two sequencers, while payments are created.
+// or have another log, and forces it to have two leaders, while payments are created.
 // Each is refused in one clear line, or does no harm.
 func TestClusterRefusesOrEnduresBadInput(t *testing.T) {
 	inLong(t)
@@ -24,7 +24,7 @@ func TestClusterRefusesOrEnduresBadInput(t *testing.T) {
 	w.more(t, 10)
 	old := filepath.Join(t.TempDir(), "b")
 
-	t.Run("two sequencers", func(t *testing.T) { rivals(t, n, w) })
+	t.Run("two leaders", func(t *testing.T) { rivals(t, n, w) })
 	n.servers[1].stops(t)
 	if out, err := exec.Command("cp", "-a", n.dirs[1], old).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

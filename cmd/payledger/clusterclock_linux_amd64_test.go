@@ -112,7 +112,7 @@ func haltOutside(t testing.TB, pid int, from, to uint64) (goOn func()) {
 	return func() { signal(syscall.SIGCONT) }
 }
 
-// TestClocksOfNodes: a sequencer whose clock jumps by ten minutes hands over and says why.
+// TestClocksOfNodes: a leader whose clock jumps by ten minutes hands over and says why.
 // One that is ahead says until its clock is right again that it is not ready; all nodes
 // read. Whatever clock jumps, payments are created, each once.
 func TestClocksOfNodes(t *testing.T) {
@@ -129,7 +129,7 @@ func TestClocksOfNodes(t *testing.T) {
 	w := n.write(t)
 	steps := []time.Duration{10 * time.Minute, -10 * time.Minute}
 	for _, ahead := range steps {
-		off := n.sequencer(t, 0)
+		off := n.leader(t, 0)
 		other := (off + 1) % 3
 		setClock(t, n.servers[off].cmd.Process.Pid, ahead)
 		why := "its clock is [0-9ms.]+ ahead of those of all others"
@@ -141,7 +141,7 @@ func TestClocksOfNodes(t *testing.T) {
 			all, _ := n.status(t, other)
 			return said.MatchString(all[off].Trouble)
 		})
-		eventually(t, "another node is the sequencer", func() bool { return n.sequencer(t, other) != off })
+		eventually(t, "another node is the leader", func() bool { return n.leader(t, other) != off })
 		if ahead > 0 {
 			eventually(t, "it is not ready", func() bool {
 				a, err := n.servers[off].send("GET", "/readyz", "")
@@ -160,7 +160,7 @@ func TestClocksOfNodes(t *testing.T) {
 		})
 	}
 	for _, ahead := range steps { // of a node that only follows
-		off := (n.sequencer(t, 0) + 1) % 3
+		off := (n.leader(t, 0) + 1) % 3
 		setClock(t, n.servers[off].cmd.Process.Pid, ahead)
 		w.more(t, 10)
 		setClock(t, n.servers[off].cmd.Process.Pid, 0)

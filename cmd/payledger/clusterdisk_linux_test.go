@@ -55,7 +55,10 @@ func (n *nodes) missing(t testing.TB, ids []string) (all []string) {
 	t.Helper()
 	var logs strings.Builder
 	for _, dir := range n.dirs {
-		out, _ := payledger(t, "events", "tail", "--data", dir, "--json")
+		out, code := payledger(t, "events", "tail", "--data", dir, "--json")
+		if code != 0 {
+			t.Logf("the log of %s: exit code %d\n%s", dir, code, out[max(0, len(out)-1000):])
+		}
 		logs.WriteString(out)
 	}
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return strings.Contains(logs.String(), id) })
@@ -95,15 +98,15 @@ func TestDisksOfNodes(t *testing.T) {
 	fail := func(node int) {
 		t.Helper()
 		w.more(t, 10)
-		sequencer := n.sequencer(t, node)
+		leader := n.leader(t, node)
 		all[node].Refuse()
 		fails++
 		s := n.servers[node]
-		if node == sequencer {
+		if node == leader {
 			select {
 			case <-s.exited:
 			case <-time.After(patience):
-				t.Fatal("a sequencer that cannot write goes on")
+				t.Fatal("a leader that cannot write goes on")
 			}
 			if code := s.cmd.ProcessState.ExitCode(); code != cli.ExitFailed {
 				t.Errorf("exit code %d, want %d\n%s", code, cli.ExitFailed, s.stderr)
@@ -118,9 +121,9 @@ func TestDisksOfNodes(t *testing.T) {
 	fail(0)
 	for round, how := range []storetest.Cut{storetest.CutAtOnce, storetest.CutWithJournal} {
 		cut(storetest.CutAtOnce, 0, 1, 2)
-		cut(how, n.sequencer(t, 0))
-		cut(how, (n.sequencer(t, 0)+1)%3)
-		fail((n.sequencer(t, 0) + round) % 3)
+		cut(how, n.leader(t, 0))
+		cut(how, (n.leader(t, 0)+1)%3)
+		fail((n.leader(t, 0) + round) % 3)
 		cut(storetest.CutWithJournal, 0, 1, 2)
 	}
 	payments := w.end()
@@ -167,7 +170,7 @@ func TestPowerCutWithoutSync(t *testing.T) {
 	t.Logf("%d of %d payments are lost", len(lost), len(answered))
 }
 
-// TestFullDiskOfNode fills the disk of the sequencer: it hands over and says why, the
+// TestFullDiskOfNode fills the disk of the leader: it hands over and says why, the
 // others go on, and once there is room the node does too, without a restart. So it is
 // with a node that starts on a full disk.
 func TestFullDiskOfNode(t *testing.T) {
@@ -184,7 +187,7 @@ func TestFullDiskOfNode(t *testing.T) {
 	w.more(t, 20)
 	for _, leave := range []uint64{minFree / 2, 0} {
 		fill(t, disk, leave)
-		eventually(t, "another node is the sequencer", func() bool { return n.sequencer(t, 1) != 0 })
+		eventually(t, "another node is the leader", func() bool { return n.leader(t, 1) != 0 })
 		eventually(t, "the node says why", func() bool {
 			all, _ := n.status(t, 1)
 			return all[0].Role == wire.RoleSilent || strings.Contains(all[0].Trouble, "disk")

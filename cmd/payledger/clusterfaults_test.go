@@ -19,11 +19,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/members"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 )
 
 // campaign lets clients work at three nodes while those are killed and stopped, and what
@@ -43,27 +44,27 @@ type campaign struct {
 // puts it right.
 type fault struct {
 	name  string
-	begin func(c *campaign, sequencer int) (end func())
-	left  func(sequencer int) []int // nodes that answer during the fault, once they have elected; nil: none need
+	begin func(c *campaign, leader int) (end func())
+	left  func(leader int) []int // nodes that answer during the fault, once they have elected; nil: none need
 }
 
-// followers of a sequencer.
-func followers(sequencer int) []int { return []int{(sequencer + 1) % 3, (sequencer + 2) % 3} }
+// followers of a leader.
+func followers(leader int) []int { return []int{(leader + 1) % 3, (leader + 2) % 3} }
 
 // allBut the first follower.
-func allBut(sequencer int) []int { return []int{sequencer, (sequencer + 2) % 3} }
+func allBut(leader int) []int { return []int{leader, (leader + 2) % 3} }
 
 var faults = []fault{
-	{"kill the sequencer", func(c *campaign, s int) func() { return c.kill(s) }, followers},
+	{"kill the leader", func(c *campaign, s int) func() { return c.kill(s) }, followers},
 	{"kill a follower", func(c *campaign, s int) func() { return c.kill((s + 1) % 3) }, allBut},
 	{"kill two nodes", func(c *campaign, s int) func() { return c.kill(s, (s+1)%3) }, nil},
 	{"kill all nodes", func(c *campaign, s int) func() { return c.kill(0, 1, 2) }, nil},
-	{"cut the sequencer off", func(c *campaign, s int) func() { return c.hold(append(from(s), to(s)...)) }, followers},
+	{"cut the leader off", func(c *campaign, s int) func() { return c.hold(append(from(s), to(s)...)) }, followers},
 	{"cut a follower off", func(c *campaign, s int) func() { return c.hold(append(from((s+1)%3), to((s+1)%3)...)) }, allBut},
-	{"drop the replies to the sequencer", func(c *campaign, s int) func() { return c.hold(to(s)) }, nil},
-	{"drop what the sequencer says", func(c *campaign, s int) func() { return c.hold(from(s)) }, nil},
+	{"drop the replies to the leader", func(c *campaign, s int) func() { return c.hold(to(s)) }, nil},
+	{"drop what the leader says", func(c *campaign, s int) func() { return c.hold(from(s)) }, nil},
 	{"cut between two nodes", func(c *campaign, s int) func() { return c.hold(between(s, (s+1)%3)) }, nil},
-	{"stop the sequencer for a while", func(c *campaign, s int) func() { return c.pause(s) }, nil},
+	{"stop the leader for a while", func(c *campaign, s int) func() { return c.pause(s) }, nil},
 	{"stop a follower for a while", func(c *campaign, s int) func() { return c.pause((s + 1) % 3) }, nil},
 	{"slow lines", func(c *campaign, s int) func() {
 		c.net.change(nil, slow(append(from(s), between((s+1)%3, (s+2)%3)...), 30*time.Millisecond))
@@ -120,11 +121,11 @@ func (c *clients) answered() []int {
 }
 
 // strike lets one thing go wrong for a time, or until those that are left have answered.
-func (c *campaign) strike(f fault, sequencer int, during time.Duration) {
+func (c *campaign) strike(f fault, leader int, during time.Duration) {
 	c.did[f.name]++
-	end := f.begin(c, sequencer)
+	end := f.begin(c, leader)
 	if during == 0 && f.left != nil {
-		c.answer(f.name+", and two nodes go on", f.left(sequencer))
+		c.answer(f.name+", and two nodes go on", f.left(leader))
 	}
 	time.Sleep(during)
 	c.say(f.name + " is over")
@@ -140,7 +141,7 @@ func TestClusterUnderFaults(t *testing.T) {
 	if !long() {
 		c := newCampaign(t, seedOr(1))
 		for _, f := range []int{0, 6, 4, 10} {
-			c.strike(faults[f], c.n.sequencer(t, 0), map[int]time.Duration{6: 1500 * time.Millisecond, 10: time.Second}[f])
+			c.strike(faults[f], c.n.leader(t, 0), map[int]time.Duration{6: 1500 * time.Millisecond, 10: time.Second}[f])
 			c.answer("after: "+faults[f].name, []int{0, 1, 2})
 		}
 		c.finish(false)
@@ -163,7 +164,7 @@ func TestClusterUnderFaults(t *testing.T) {
 				if strings.HasPrefix(f.name, "kill") || strings.HasPrefix(f.name, "cut") || strings.HasPrefix(f.name, "drop") {
 					broken++
 				}
-				c.strike(f, c.n.sequencer(t, c.r.IntN(3)), during)
+				c.strike(f, c.n.leader(t, c.r.IntN(3)), during)
 				if c.r.IntN(4) > 0 { // else the next one comes before they have recovered
 					c.answer("after: "+f.name, []int{0, 1, 2})
 				}
@@ -203,7 +204,7 @@ func newCampaign(t *testing.T, seed uint64) *campaign {
 }
 
 // finish ends the campaign and looks at what is left of it. If it is thorough it waits
-// until all outcomes are notified, which takes a while since a new sequencer waits with
+// until all outcomes are notified, which takes a while since a new leader waits with
 // what the last one had begun, and reads EVENTS.
 func (c *campaign) finish(thorough bool) {
 	c.t.Helper()
@@ -224,7 +225,7 @@ func (c *campaign) finish(thorough bool) {
 		eventually(c.t, "all outcomes are notified", func() bool { return c.hook.knows(paid) })
 	}
 	eventually(c.t, "EVENTS has all of the log", func() bool {
-		return bytes.Contains(c.n.servers[c.n.sequencer(c.t, 0)].scrape(c.t), []byte("\npayledger_relay_lag_events 0\n"))
+		return bytes.Contains(c.n.servers[c.n.leader(c.t, 0)].scrape(c.t), []byte("\npayledger_relay_lag_events 0\n"))
 	})
 	c.say("EVENTS has all")
 	var all sync.WaitGroup
@@ -319,13 +320,16 @@ func (n *nodes) eventsAreLog(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var started [3]*members.Node
+	var started [3]*clusternode.Node
 	var all sync.WaitGroup
 	for i, dir := range n.dirs {
 		all.Go(func() {
-			m, err := members.Load(datadir.Dir(dir))
+			m, err := clusternode.Load(datadir.Dir(dir))
 			if err == nil {
-				started[i], err = m.Visit(t.Context(), datadir.Dir(dir), zerolog.Nop())
+				started[i], err = m.Open(t.Context(), clusternode.Config{Dir: datadir.Dir(dir), Log: zerolog.Nop()})
+			}
+			if err == nil {
+				err = started[i].Start(t.Context(), embedded.Config{Log: zerolog.Nop()})
 			}
 			if err != nil {
 				t.Errorf("node %s: %v", nodeNames[i], err)

@@ -1,69 +1,83 @@
 package main
 
 import (
-	"crypto/sha256"
-	"crypto/tls"
-	"encoding/hex"
-	"encoding/pem"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/members"
 	"payledger/notifier/health/healthtest"
 )
 
-// TestNodesOfAnotherFormat has a directory join a node whose program describes nodes in
-// another format, and serves a directory that such a program has made.
-func TestNodesOfAnotherFormat(t *testing.T) {
+// TestJoin makes a cluster of a directory with payments, as --help says, and serves it. Who
+// has not the key of the cluster gets nothing. A directory that is lost joins again.
+func TestJoin(t *testing.T) {
 	t.Parallel()
-	first, dir := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	does(t, "init", "--data", first)
-	addresses := []string{"a=" + healthtest.FreeAddress(t), "b=" + healthtest.FreeAddress(t), "c=" + healthtest.FreeAddress(t)}
-	does(t, append([]string{"cluster", "init", "--data", first}, addresses...)...)
-
-	out, code := payledger(t, "cluster", "join", tokenOf(t, first, `{"member":{"format":"payledger cluster 2","members":3},"bytes":"?"}`), "--data", dir)
-	if code != 1 || !strings.Contains(out, `is of the format "payledger cluster 2", and this program knows "payledger cluster 1": install the same payledger`) {
-		t.Errorf("joining: exit code %d, %s", code, out)
+	dir := filepath.Join(t.TempDir(), "a")
+	alone := start(t, "demo", "--data", dir)
+	id := alone.do(t, 201, "POST", "/v1/payments", `{"amount":"15.00"}`).text(t, "id")
+	alone.stops(t)
+	n := &nodes{servers: make([]*server, len(nodeNames)), dirs: []string{dir}}
+	var addresses []string
+	for _, name := range nodeNames {
+		addresses = append(addresses, name+"="+healthtest.FreeAddress(t))
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("it left %v, %v", left, err)
+	for _, name := range nodeNames[1:] {
+		n.dirs = append(n.dirs, filepath.Join(t.TempDir(), name))
 	}
-	out, code = payledger(t, "cluster", "join", tokenOf(t, first, `{"keys":{}}`), "--data", dir)
-	if code != 1 || !strings.Contains(out, "makes no sense") {
-		t.Errorf("without a member: exit code %d, %s", code, out)
+	for _, wrong := range []string{"a=127.0.0.1:1,b=127.0.0.1:2", "a=127.0.0.1:1,a=127.0.0.1:2,c=127.0.0.1:3", "a=127.0.0.1,b=127.0.0.1:2,c=127.0.0.1:3", "A=127.0.0.1:1,b=127.0.0.1:2,c=127.0.0.1:3"} {
+		if out, code := payledger(t, "cluster", "init", "--data", n.dirs[0], "--nodes", wrong); code != 2 || !strings.Contains(out, "--nodes: ") {
+			t.Errorf("--nodes %s: exit code %d, %s", wrong, code, out)
+		}
 	}
-
-	editMember(t, first, strings.NewReplacer("payledger cluster 1", "payledger cluster 2", `"node": "a"`, `"node": ["a"]`).Replace)
-	if out := refused(t, 3, first); !strings.Contains(out, `cluster.json is of the format "payledger cluster 2"`) || !strings.Contains(out, "Start that one") {
-		t.Errorf("serving says %q", out)
+	does(t, "cluster", "init", "--data", n.dirs[0], "--nodes", strings.Join(addresses, ","))
+	if info, err := os.Stat(datadir.Dir(n.dirs[0]).ClusterKey()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("cluster.key: %v, %v", info, err)
 	}
-}
-
-// tokenOf is a token for b of a server that answers as the first node of a cluster, with
-// the certificate of that.
-func tokenOf(t *testing.T, first, answer string) string {
-	t.Helper()
-	m, err := members.Load(datadir.Dir(first))
+	first := n.command(0)
+	out, err := first.begin()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf, err := m.TLS()
-	if err != nil {
+	ready := make(chan error, 1)
+	go func() { ready <- first.ready(out) }()
+	t.Cleanup(first.kill)
+	eventually(t, "the first node waits", func() bool {
+		out, _ := payledger(t, "cluster", "status", "--data", n.dirs[0])
+		return strings.Contains(out, "a (here)  waiting")
+	})
+
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("0", 64)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	authority, _ := pem.Decode([]byte(m.Authority))
-	conf.ClientAuth = tls.NoClientCert
-	conf.Certificates[0].Certificate = append(conf.Certificates[0].Certificate, authority.Bytes)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, answer) }))
-	server.TLS = conf
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	fingerprint := sha256.Sum256(authority.Bytes)
-	return "b@" + server.Listener.Addr().String() + "/" + hex.EncodeToString(fingerprint[:]) + "/secret"
+	with := n.joinArgs(t, 0, 1)
+	with[5] = key
+	if out, code := payledger(t, with...); code != 1 || !strings.Contains(out, "certificate") && !strings.Contains(out, "tls") {
+		t.Errorf("with another key: exit code %d, %s", code, out)
+	}
+	with = n.joinArgs(t, 0, 1)
+	with[7] = "d"
+	if out, code := payledger(t, with...); code != 2 || !strings.Contains(out, "no node d") {
+		t.Errorf("with the name of no node: exit code %d, %s", code, out)
+	}
+	n.joins(t, 0, 1)
+	n.joins(t, 0, 2)
+	n.start(t, 1, 2)
+	if err := <-ready; err != nil {
+		t.Fatal(err)
+	}
+	n.servers[0] = first
+	for _, s := range n.servers {
+		s.ProjectID, s.APIKey = alone.ProjectID, alone.APIKey
+		s.do(t, 200, "GET", "/v1/payments/"+id, "")
+	}
+	n.loses(t, 2)
+	if a, ok := n.persist(t, 0, "POST", "/v1/payments", `{"amount":"15.00"}`); !ok || a.Status != 201 {
+		t.Errorf("POST: %d %s", a.Status, a.Body)
+	}
+	n.joins(t, 1, 2)
+	n.start(t, 2)
+	n.agree(t, 2)
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
+	"payledger/cmd/payledger/datadir"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -16,24 +19,30 @@ func TestNodesBehindNAT(t *testing.T) {
 	inLong(t)
 	t.Parallel()
 	n := &nodes{servers: make([]*server, len(nodeNames))}
-	var outside, inside []string
+	var outside []string
 	dir := t.TempDir()
 	for _, name := range nodeNames {
 		in := healthtest.FreeAddress(t)
-		inside = append(inside, in)
 		outside = append(outside, name+"="+leadsTo(t, in))
 		n.dirs = append(n.dirs, filepath.Join(dir, name))
 		n.more = append(n.more, []string{"--node-listen", in})
 	}
 	does(t, "init", "--data", n.dirs[0])
-	does(t, append([]string{"cluster", "init", "--data", n.dirs[0]}, outside...)...)
-	for i, name := range nodeNames[1:] {
-		token, invited := invite(t, n.dirs[0], name, "--listen", inside[0])
-		does(t, "cluster", "join", token, "--data", n.dirs[i+1])
-		if err := invited.Wait(); err != nil {
-			t.Fatalf("inviting %s: %v", name, err)
-		}
+	does(t, "cluster", "init", "--data", n.dirs[0], "--nodes", strings.Join(outside, ","))
+	first := n.command(0)
+	out, err := first.begin()
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(first.kill)
+	go first.ready(out) //nolint:errcheck // it is never ready
+	for i := range nodeNames[1:] {
+		eventually(t, "node "+nodeNames[i+1]+" joins", func() bool {
+			_, code := payledger(t, n.joinArgs(t, 0, i+1)...)
+			return code == 0
+		})
+	}
+	first.stops(t)
 	n.start(t, 0, 1, 2)
 	n.project(t)
 	for i := range n.servers {
@@ -42,7 +51,9 @@ func TestNodesBehindNAT(t *testing.T) {
 		}
 	}
 	n.servers[2].stops(t)
-	does(t, "cluster", "rebuild", "--data", n.dirs[2], "--node-listen", inside[2])
+	if err := os.Remove(datadir.Dir(n.dirs[2]).Ledger()); err != nil {
+		t.Fatal(err)
+	}
 	n.start(t, 2)
 	n.agree(t, len(n.servers))
 }

@@ -26,7 +26,7 @@ func (c demoCmd) checkNodes() error {
 	case c.NodeListen != "":
 		return cli.Errorf(cli.ExitUsage, "--node-listen: three nodes cannot have one address; leave it out with --nodes 3")
 	case c.NATSListen != "":
-		return cli.Errorf(cli.ExitUsage, "--nats-listen: the NATS servers of a cluster take no clients; leave it out with --nodes 3")
+		return cli.Errorf(cli.ExitUsage, "--nats-listen: three nodes cannot have one address; leave it out with --nodes 3")
 	case c.NATSURL != "":
 		return cli.Errorf(cli.ExitUsage, "--nats-url: each node of the demo has its own NATS server; leave it out with --nodes 3")
 	}
@@ -35,7 +35,7 @@ func (c demoCmd) checkNodes() error {
 
 // runNodes runs the demo on three nodes.
 func (c demoCmd) runNodes(a *cli.App, d datadir.Dir, kept bool, flags *kong.Context) error {
-	if err := demonodes.Make(a.Ctx, string(d), a.Stderr); err != nil {
+	if err := demonodes.Make(a.Ctx, string(d)); err != nil {
 		return err
 	}
 	conf := demonodes.Config{Command: serveCommand(flags), Dir: string(d), Listen: c.Listen, Stderr: a.Stderr}

@@ -2,51 +2,51 @@ package main
 
 import (
 	"crypto/tls"
+	"net"
+	"os"
 	"testing"
 
+	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/members"
-	"payledger/notifier/health/healthtest"
+	"payledger/httpapi/peer"
 )
 
 // TestNoFloodKeepsNodesOut: silent connections of one address, and such as speak no TLS,
 // do not keep a node from joining, nor nodes that run from connecting to each other.
 func TestNoFloodKeepsNodesOut(t *testing.T) {
 	inLong(t)
-	n := &nodes{servers: make([]*server, len(nodeNames))}
-	begin := []string{"cluster", "init", "--data", t.TempDir() + "/a"}
-	for _, name := range nodeNames {
-		n.dirs = append(n.dirs, t.TempDir()+"/"+name)
-		begin = append(begin, name+"="+healthtest.FreeAddress(t))
-	}
-	n.dirs[0] = begin[3]
-	does(t, "init", "--data", n.dirs[0])
-	does(t, begin...)
+	n := newNodes(t)
 	address := addressesOf(t, n.dirs[0])[0]
-	joins(t, n.dirs[0], "b", n.dirs[1])
-	token, invited := invite(t, n.dirs[0], "c")
-	end := flood(t, address, 700, "")
-	inTime(t, 10, func() error {
-		c, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", address)
+	if err := os.RemoveAll(n.dirs[2]); err != nil {
+		t.Fatal(err)
+	}
+	first := n.command(0)
+	out, err := first.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(first.kill)
+	go first.ready(out) //nolint:errcheck // it is never ready
+	eventually(t, "the first node listens", func() bool {
+		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
 		}
-		return err
+		return err == nil
 	})
-	does(t, "cluster", "join", token, "--data", n.dirs[2])
-	if err := invited.Wait(); err != nil {
-		t.Fatalf("inviting c: %v", err)
-	}
+	end := flood(t, address, 700, "")
+	n.joins(t, 0, 2)
 	end()
+	first.stops(t)
 
 	n.start(t, 0, 1, 2)
 	n.project(t)
 	boundsSilent(t, address)
-	peer, err := members.Load(datadir.Dir(n.dirs[1]))
+	key, err := clusternode.ReadKey(datadir.Dir(n.dirs[1]).ClusterKey())
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf, err := peer.TLS()
+	conf, err := peer.TLS(key, "b")
 	if err != nil {
 		t.Fatal(err)
 	}

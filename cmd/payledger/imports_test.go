@@ -134,35 +134,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
-			folder:  "eventstore/cluster",
-			why:     "the log on three nodes: who uses a store does not know that there is a cluster, and it knows only the store in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/forms", "eventstore/cluster/founding", "eventstore/cluster/wire"},
-			modules: []string{nats, jsonModule},
-			keepOut: []string{"encoding/json", "os"},
-		},
-		{
-			folder:  "eventstore/cluster/forms",
-			why:     "what the programs of the nodes can read; how nodes ask each other is no matter of its own",
-			ours:    []string{"eventstore"},
-			keepOut: []string{"encoding/json", "net", "os"},
-			noClock: true,
-		},
-		{
-			folder:  "eventstore/cluster/founding",
-			why:     "how LOG begins, and begins anew: what is in it is no matter of its own",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/wire"},
-			modules: []string{nats, jsonModule},
-			keepOut: []string{"encoding/json", "net", "os"},
-			noClock: true,
-		},
-		{
-			folder:  "eventstore/cluster/wire",
-			why:     "what nodes tell each other, as bytes: who sends them and what follows is no matter of its own",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/bolt/record"},
-			keepOut: []string{"encoding/json", "net", "os"},
-			noClock: true,
-		},
-		{
 			folder:  "eventstore/diskspace",
 			why:     "how much room a disk has; whose files are on it is no matter of its own",
 			modules: []string{"golang.org/x/sys/unix"},
@@ -314,13 +285,6 @@ func rooms() []room {
 			why:     "providers' outcomes change state by commands alone; who sent them and why is no matter of its own",
 			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/health"},
 			modules: []string{jsonModule, nats, prometheus, zerolog, "golang.org/x/sync/errgroup"},
-			keepOut: []string{"encoding/json", "net"},
-		},
-		{
-			folder:  "notifier/filecopy",
-			why:     "a copy of any file, in pieces over NATS: whose file it is and what becomes of the copy is the caller's",
-			ours:    []string{"notifier/health"},
-			modules: []string{nats},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
@@ -609,28 +573,18 @@ func rooms() []room {
 		{
 			folder:  "cmd/payledger/demonodes",
 			why:     "a node is a process: what it does in there is seen from outside alone",
-			ours:    []string{"cmd/freeports", "cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/members", "notifier/health"},
+			ours:    []string{"cmd/freeports", "cmd/payledger/cli", "cmd/payledger/clusternode", "cmd/payledger/datadir", "eventstore", "notifier/health"},
 			modules: []string{jsonModule, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder: "cmd/payledger/noderebuild",
-			why:    "a copy of a log from another node into the directory, before anything runs on it",
-			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/members", "cmd/payledger/nodewitness", "eventstore", "eventstore/boltfile",
-				"eventstore/diskspace", "eventstore/translog", "notifier/filecopy",
-			},
-			modules: []string{zerolog},
-			keepOut: []string{"encoding/json", "net"},
-		},
-		{
 			folder: "cmd/payledger/nodewitness",
 			why:    "what nodes ask each other about checkpoints; the tree and the newest checkpoint are the service's",
-			ours:   []string{"cmd/payledger/members", "eventstore", "eventstore/translog"},
-			modules: []string{
-				jsonModule, nats, "golang.org/x/mod/sumdb/tlog",
+			ours: []string{
+				"cmd/payledger/cli", "cmd/payledger/clusternode", "cmd/payledger/datadir", "eventstore", "eventstore/translog", "httpapi/peer",
 			},
-			keepOut: []string{"encoding/json", "net"},
+			modules: []string{jsonModule, "golang.org/x/mod/sumdb/tlog"},
+			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder: "cmd/payledger/admincmd",
@@ -661,20 +615,9 @@ func rooms() []room {
 			why:    "how directories become nodes of a cluster, and a node's server, log and port; what is done with the log is the service's",
 			ours: []string{
 				"cmd/payledger/cli", "cmd/payledger/datadir", "domain", "eventstore", "eventstore/bolt", "eventstore/replog", "httpapi/peer",
-				"notifier/bus", "notifier/bus/embedded",
+				"notifier/bus", "notifier/bus/embedded", "notifier/health",
 			},
-			modules: []string{jsonModule, "github.com/rs/zerolog"},
-			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder: "cmd/payledger/members",
-			why:    "how directories become nodes of a cluster, and a node's server and log; what is done with the log is the service's",
-			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/httpserver", "domain", "eventstore", "eventstore/bolt",
-				"eventstore/cluster", "eventstore/cluster/forms", "eventstore/translog", "notifier/bus", "notifier/bus/admission", "notifier/bus/embedded",
-				"notifier/health",
-			},
-			modules: []string{jsonModule, nats, prometheus, zerolog},
+			modules: []string{jsonModule, zerolog},
 			keepOut: []string{"encoding/json"},
 		},
 		{

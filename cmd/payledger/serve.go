@@ -111,7 +111,7 @@ type serveDefaults struct {
 func (f serveFlags) options(a *cli.App, defaults serveDefaults) (service.Options, error) {
 	o := service.Options{
 		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
-		NATSListen: f.NATSListen, NodeListen: f.NodeListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
+		NATSListen: f.NATSListen, NodeListen: string(f.NodeListen), MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
 		Stderr: a.Stderr, Sandbox: f.Sandbox, Limits: defaults.limits, FailedAuthPerMinute: defaults.failures, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
 	}
 	if f.WebhookRetrySchedule != "" {

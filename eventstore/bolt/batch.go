@@ -56,9 +56,39 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("this event log and the other nodes' differ at position %d: %s", e.At, e.Reason)
 }
 
+// The bounds of a group that is published. One commit alone always fits.
+const (
+	MaxGroupCommits = 256
+	MaxGroupBytes   = 384 << 10 // of bodies
+)
+
+// undoneError takes a staged group back.
+type undoneError struct{ err error }
+
+func (e *undoneError) Error() string { return e.err.Error() }
+
+// fits is how many of the first commits one transaction takes: all, unless they are
+// published.
+func (s *Store) fits(commits []*pending) int {
+	if s.publish == nil {
+		return len(commits)
+	}
+	n, size := 0, 0
+	for n < len(commits) && n < MaxGroupCommits {
+		if size += len(commits[n].commit.Record.Body); n > 0 && size > MaxGroupBytes {
+			break
+		}
+		n++
+	}
+	return n
+}
+
 // publishStaged asks Options.Publish for what is staged, also when all commits were
 // refused: a refusal is right only if this is the newest state of the log.
 func (s *Store) publishStaged() error {
+	if s.publish == nil {
+		return nil
+	}
 	last := s.tail.Durable()
 	if err := s.publish(Batch{Tip{last, recordSum(s.staging.log, last)}, s.staging.values}); err != nil {
 		return &undoneError{err}
@@ -155,9 +185,20 @@ func (s *Store) Tip() (Tip, error) {
 
 func (s *Store) tipLocked() (t Tip, err error) {
 	if t.Last, err = s.tail.Last(); err == nil {
-		t.Sum, err = s.Sum(t.Last)
+		err = s.view(t.Last, func(tx *bbolt.Tx) error {
+			t.Sum = recordSum(tx.Bucket(bucketRecords), t.Last)
+			return nil
+		})
 	}
 	return t, err
+}
+
+// recordSum is the SHA-256 of a record as it is stored, zero if there is none.
+func recordSum(log *bbolt.Bucket, at eventstore.Position) (sum [sha256.Size]byte) {
+	if v := log.Get(positionKey(at)); v != nil {
+		sum = sha256.Sum256(v)
+	}
+	return sum
 }
 
 // BatchAfter are durable records from behind a position on, as many as the bounds of a

@@ -36,6 +36,24 @@ func (p *publisher) publish(b Batch) error {
 	return nil
 }
 
+var errRefuse = errors.New("the others did not agree")
+
+// memoryOf is what staging keeps in memory of the durable records.
+func memoryOf(t *testing.T, s *Store, tried []eventstore.Commit) (spans spans, claimed []eventstore.Position) {
+	t.Helper()
+	for _, c := range tried {
+		if c.Claim == nil {
+			continue
+		}
+		at, err := s.claims.find(nameOf(c.Record.Stream.Project, c.Claim), c.Claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed = append(claimed, at)
+	}
+	return s.staging.spans, claimed
+}
+
 func openPublishing(t *testing.T, path string, publish func(Batch) error) *Store {
 	t.Helper()
 	s, err := Open(path, Options{MinFree: 1, Publish: publish})
@@ -100,7 +118,7 @@ func TestRolledBack(t *testing.T) {
 			}
 		}
 		s.writing.Lock()
-		spans, claimed, ids := memoryOf(t, s, tried)
+		spans, claimed := memoryOf(t, s, tried)
 		s.writing.Unlock()
 		if err := s.Verify(t.Context()); err != nil {
 			t.Fatalf("round %d: %v", round, err)
@@ -110,9 +128,9 @@ func TestRolledBack(t *testing.T) {
 		}
 		_ = s.Close()
 		s = openPublishing(t, path, p.publish)
-		if again, claims, known := memoryOf(t, s, tried); !reflect.DeepEqual(spans, again) && len(spans)+len(again) > 0 ||
-			!reflect.DeepEqual(claimed, claims) || !reflect.DeepEqual(ids, known) {
-			t.Fatalf("round %d: in memory %v %v %v, in the file %v %v %v", round, spans, claimed, ids, again, claims, known)
+		if again, claims := memoryOf(t, s, tried); !reflect.DeepEqual(spans, again) && len(spans)+len(again) > 0 ||
+			!reflect.DeepEqual(claimed, claims) {
+			t.Fatalf("round %d: in memory %v %v, in the file %v %v", round, spans, claimed, again, claims)
 		}
 	}
 	if len(p.batches) < 10 || len(s.staging.spans) != spansKept {

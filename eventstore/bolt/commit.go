@@ -54,10 +54,10 @@ func (s *Store) commit(g *group) (durable int) {
 					return err
 				}
 			}
-			return s.replicate()
+			return s.publishStaged()
 		})
 		if durable += n; err == nil {
-			s.agreed()
+			s.published()
 		}
 		if err != nil {
 			refuse(rest, err)
@@ -88,9 +88,6 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 	}
 	if err := s.file.Reserve(pages); err != nil {
 		return 0, eventstore.ErrFull
-	}
-	if err := s.readRecent(); err != nil {
-		return 0, err
 	}
 	staged := &s.staging
 	err = s.update(func(tx *bbolt.Tx) error {

@@ -166,10 +166,9 @@ type underTest struct {
 	store  *Store
 	device *device
 
-	publish   func(Batch) error               // Options.Publish
-	replicate func(*Group) error              // Options.Replicate
-	places    map[eventstore.Position][]int64 // of records in the file
-	sizes     map[eventstore.Position]int
+	publish func(Batch) error               // Options.Publish
+	places  map[eventstore.Position][]int64 // of records in the file
+	sizes   map[eventstore.Position]int
 }
 
 var logID = domain.ID{1, 160, 112, 116, 98, 90, 15: 9}
@@ -195,14 +194,9 @@ func (u *underTest) Open() eventstore.Store {
 	if u.device != nil {
 		u.device.close()
 	}
-	s, err := Open(u.path, Options{MinFree: 1, Publish: u.publish, Replicate: u.replicate})
+	s, err := Open(u.path, Options{MinFree: 1, Publish: u.publish})
 	if err != nil {
 		u.t.Fatal(err)
-	}
-	if u.replicate != nil {
-		if err := s.Join(testLOG, 1); err != nil {
-			u.t.Fatal(err)
-		}
 	}
 	u.store, u.device = s, attach(u.t, s)
 	u.t.Cleanup(u.device.close)

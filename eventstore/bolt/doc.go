@@ -25,14 +25,9 @@
 //	                  "spans"  -> up to three spans of claims: number (8), first position (8)
 //	                  "missing checkpoints" -> none, or up to 32 times the log was opened
 //	                              without its checkpoint: last position (8), Unix ms (8)
-//	                  "groups" -> in a cluster: 16 bytes, the id of its LOG, and the number
-//	                              of the last group of LOG in this file (8)
 //	records           position (8) -> record
 //	heads             kind 0x00 id 0x00 project -> position (8) sequence (8) event id (16)
 //	                  of the stream's last record, CRC-32C of key and these (4)
-//
-//	groups            number modulo 65536 (2) -> number (8) first position (8) commits (4)
-//	                  Unix ms (8) nonce (16) writer (16) of a group of LOG
 //
 // Positions run from 1 without gaps. The form of a record is in package record.
 //
@@ -42,13 +37,11 @@
 //
 // # Replication
 //
-// In a cluster a group is committed once the other nodes agree to it:
-// Options.Replicate is asked when the group is staged. If it says no, the
-// transaction is rolled back, and with it what staging put in memory: claims, ids,
-// spans. Other nodes' groups come in through Apply, which stages their records as
-// they are, byte for byte, after the same checks. The bucket groups is written in
-// the transaction of the records, so a file always knows which groups it has, and
-// can make each of the last 65,536 again: see Group. On its own a store leaves the
+// In a cluster a group is committed once it is published to the other nodes:
+// Options.Publish is called when it is staged. If that fails, the transaction is rolled
+// back, and with it what staging put in memory: claims, spans. Other nodes' groups come in
+// through Extend, which stages their records as they are, byte for byte, after the same
+// checks. A file does not know whether it is a cluster's. On its own a store leaves the
 // hook empty: it costs a comparison a group.
 //
 // # Damage

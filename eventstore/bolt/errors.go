@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-
-	"payledger/domain"
 )
 
 // Why a log cannot be opened or written to.
@@ -25,8 +23,6 @@ var (
 	ErrOutdated = errors.New("the event log was written by an older payledger")
 	// ErrDamaged: the file was an event log and cannot be opened any more.
 	ErrDamaged = errors.New("the event log is damaged")
-	// ErrClustered: the log is a cluster's, and may not be written to alone.
-	ErrClustered = errors.New("the event log belongs to a cluster")
 	// ErrReadOnly: the store was opened for reading only.
 	ErrReadOnly = errors.New("the event log was opened for reading only")
 )
@@ -58,13 +54,6 @@ func damaged(path, detail string) error {
 	return &OpenError{
 		Path: path, Err: ErrDamaged, Detail: detail,
 		Advice: "nothing was changed; keep a copy of the file, then restore the newest backup with what came after it, see \"payledger restore --help\"",
-	}
-}
-
-func clustered(path string, of domain.ID) error {
-	return &OpenError{
-		Path: path, Err: ErrClustered, Detail: "the one with the LOG " + of.String(),
-		Advice: "start it as a node of its cluster; what it wrote alone would be on no other node",
 	}
 }
 

@@ -10,7 +10,11 @@ import (
 // FormatVersion is the version of the file's format: of the buckets, their keys and values, and the
 // records in them. A change of any of these raises it. It is written when a file is made and read
 // before anything else of the content.
-const FormatVersion = 5
+const FormatVersion = 6
+
+// oldFormat is the oldest one that is read. It has what a cluster of earlier versions knew
+// of its groups besides, which nobody uses.
+const oldFormat = 5
 
 // formatName is what "format" among the meta values begins with; the version
 // follows.
@@ -28,7 +32,7 @@ func checkFormat(path string, format []byte) error {
 		return foreign(path, "a bbolt file without our name in it")
 	case version > FormatVersion:
 		return &OpenError{Path: path, Err: ErrVersion, Detail: detail, Advice: "run the version that wrote it, or a newer one"}
-	case version < FormatVersion:
+	case version < oldFormat:
 		// The program that wrote the log can read it, and this one can restore what that
 		// exports.
 		dir := filepath.Dir(path)

@@ -41,7 +41,7 @@ func formatCommits(t *testing.T) (all []eventstore.Commit) {
 }
 
 // TestFormats opens the logs of testdata, one for each version that was ever
-// written. The log of this version is read whole; an older one is refused with
+// written. Those that this program reads are read whole; an older one is refused with
 // instructions. If there is none of this version, the test writes it and fails once.
 func TestFormats(t *testing.T) {
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestFormats(t *testing.T) {
 		if err := os.WriteFile(path, unzipped(t, file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if version < FormatVersion {
+		if version < oldFormat {
 			_, err := openDefault(path)
 			wantOpenError(t, file, err, ErrOutdated)
 			continue

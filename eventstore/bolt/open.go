@@ -29,14 +29,11 @@ var (
 	bucketMeta    = []byte("meta")
 	bucketRecords = []byte("records")
 	bucketHeads   = []byte("heads")
-	bucketGroups  = []byte("groups")
 
 	keyFormat = []byte("format")
 	keyLog    = []byte("log")
 	keyNewest = []byte("newest")
 	keySpans  = []byte("spans")
-	keyGroups = []byte("groups")
-	keyHeir   = []byte("heir")
 
 	keyMissing = []byte("missing checkpoints")
 )
@@ -79,7 +76,7 @@ func writeEmpty(path string, logID domain.ID) error {
 		return err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketRecords, bucketHeads, bucketGroups} {
+		for _, name := range [][]byte{bucketRecords, bucketHeads} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
@@ -109,15 +106,10 @@ func Open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.applied.of.IsZero() && o.Replicate == nil {
-		s.claims.close()
-		return nil, errors.Join(clustered(path, s.applied.of), s.file.Close())
-	}
 	s.slower, s.yields = o.SyncDelay, o.Replaceable
-	s.publish = o.Publish
-	s.agree, s.staging.admit, s.staging.readable, s.staging.observe = o.Replicate, o.Admit, o.Readable, o.Newest
-	if o.Replicated != nil {
-		s.agreed = o.Replicated
+	s.publish, s.staging.observe = o.Publish, o.Newest
+	if o.Published != nil {
+		s.published = o.Published
 	}
 	if o.Report != nil {
 		s.report = o.Report
@@ -137,7 +129,7 @@ func OpenReadOnly(path string) (*Store, error) { return open(path, true, math.Ma
 
 func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	s := &Store{
-		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {}, counted: func(int, time.Duration) {}, agreed: func() {},
+		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {}, counted: func(int, time.Duration) {}, published: func() {},
 		fatal: make(chan struct{}), closing: make(chan struct{}), sound: make(chan struct{}),
 	}
 	if s.file, err = openFile(path, readOnly, atOnce); err != nil {
@@ -180,16 +172,12 @@ func (s *Store) readMeta(tx *bbolt.Tx) (last eventstore.Position, err error) {
 	if err := checkFormat(s.path, meta.Get(keyFormat)); err != nil {
 		return 0, err
 	}
-	var ok bool
 	id, newest := meta.Get(keyLog), meta.Get(keyNewest)
 	records := tx.Bucket(bucketRecords)
-	if len(id) != len(s.logID) || len(newest) != len(s.logID) || records == nil || tx.Bucket(bucketHeads) == nil || tx.Bucket(bucketGroups) == nil {
+	if len(id) != len(s.logID) || len(newest) != len(s.logID) || records == nil || tx.Bucket(bucketHeads) == nil {
 		return 0, damaged(s.path, "the log's id or an index is missing")
 	}
 	s.logID = domain.ID(id)
-	if s.applied, ok = appliedOf(meta); !ok {
-		return 0, damaged(s.path, "the number of groups it has applied makes no sense")
-	}
 	k, v := records.Cursor().Last()
 	switch len(k) {
 	case 0:

@@ -171,7 +171,7 @@ func TestOpenRefuses(t *testing.T) {
 		"newer format":      {formatted(formatOf(FormatVersion + 1)), ErrVersion},
 		"much newer format": {formatted(formatOf(10 * FormatVersion)), ErrVersion},
 		"no number":         {formatted(formatName + "x"), ErrForeign},
-		"older format":      {formatted(formatOf(FormatVersion - 1)), ErrOutdated},
+		"older format":      {formatted(formatOf(oldFormat - 1)), ErrOutdated},
 	} {
 		for _, open := range []func(string) (*Store, error){openDefault, OpenReadOnly} {
 			_, err := open(refused.path)

@@ -11,7 +11,6 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt/claims"
-	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 )
@@ -23,13 +22,8 @@ type staging struct {
 	index  *indexes // nil: of a log that is being built
 	spans  spans
 	before spans // the durable ones
-	ids    recent.IDs
-	// idsRead: ids has those of the records that were in the file.
-	idsRead bool
 
-	admit    func(c *eventstore.Commit, newest domain.ID) error // Options.Admit
-	readable func(*eventstore.Stored) error                     // Options.Readable
-	observe  func(newest domain.ID)                             // Options.Newest
+	observe func(newest domain.ID) // Options.Newest
 
 	durable eventstore.Position
 	records []eventstore.Stored // staged, at the positions after durable
@@ -37,8 +31,8 @@ type staging struct {
 	bytes   []byte              // of keys and values, which bbolt needs as long as the transaction
 	newest  domain.ID
 
-	meta, log, heads, groups *bbolt.Bucket
-	headAt                   *bbolt.Cursor // of heads
+	meta, log, heads *bbolt.Bucket
+	headAt           *bbolt.Cursor // of heads
 }
 
 // maxBytes bounds the memory that is kept for the next group.
@@ -54,7 +48,6 @@ func (g *staging) begin(tx *bbolt.Tx, durable eventstore.Position) {
 	}
 	g.durable, g.newest, g.before = durable, newestID(tx), g.spans
 	g.meta, g.log, g.heads = tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
-	g.groups = tx.Bucket(bucketGroups)
 	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
 	g.headAt = g.heads.Cursor()
 }
@@ -68,10 +61,6 @@ func (g *staging) add(p *pending) error {
 	if p.result.Err = p.ctx.Err(); p.result.Err != nil {
 		return nil //nolint:nilerr // it fails this commit alone
 	}
-	if again, ok := g.again(&p.commit); ok {
-		p.result = again
-		return nil
-	}
 	if p.commit.Claim != nil {
 		at, err := g.index.find(p.name, p.commit.Claim)
 		if errors.As(err, new(*claims.DamagedError)) {
@@ -83,16 +72,6 @@ func (g *staging) add(p *pending) error {
 		}
 	}
 	return g.append(p)
-}
-
-// again is the result of a commit that was recorded not long ago, if this one was.
-func (g *staging) again(c *eventstore.Commit) (eventstore.Appended, bool) {
-	at := g.ids.Find(c.ID)
-	if at == 0 {
-		return eventstore.Appended{}, false
-	}
-	r, err := g.read(at)
-	return eventstore.Appended{Stored: r, Err: err}, err != nil || (r.Commit == c.ID && r.Stream == c.Record.Stream)
 }
 
 // claimed is the result of a commit whose key is taken by the record at a
@@ -126,11 +105,6 @@ func (g *staging) append(p *pending) error {
 		p.result.Stored, p.result.Err = g.read(head.position)
 		return nil
 	}
-	if g.admit != nil {
-		if p.result.Err = g.admit(c, g.newest); p.result.Err != nil {
-			return nil //nolint:nilerr // it fails this commit alone
-		}
-	}
 	if head.position != c.Record.Expect {
 		p.result.Err = &eventstore.ConflictError{Stream: c.Record.Stream, Actual: head.position}
 		return nil
@@ -147,7 +121,7 @@ func (g *staging) append(p *pending) error {
 	return g.stage(&r, p.name)
 }
 
-// stage adds the claim and id of a record that was put to those in memory, which the next commit is
+// stage adds the claim of a record that was put to those in memory, which the next commit is
 // checked against. Readers never read positions that are not durable. name is that of its claim, if
 // it has one.
 func (g *staging) stage(r *eventstore.Stored, name claims.Name) error {
@@ -155,7 +129,6 @@ func (g *staging) stage(r *eventstore.Stored, name claims.Name) error {
 	if r.Commit.Compare(g.newest) > 0 {
 		g.newest = r.Commit
 	}
-	g.ids.Add(r.Commit, r.Position)
 	if r.Claim == nil {
 		return nil
 	}
@@ -177,7 +150,6 @@ func (g *staging) durableNow() {
 	if g.before.first() != g.spans.first() {
 		g.index.keys.Forget(uint64(g.spans.first()))
 	}
-	g.ids.Durable(g.newest)
 	if g.observe != nil {
 		g.observe(g.newest)
 	}
@@ -190,7 +162,6 @@ func (g *staging) undo() {
 			g.index.of(r.Claim).Remove(nameOf(r.Stream.Project, r.Claim), uint64(r.Position))
 		}
 	}
-	g.ids.Remove(g.records)
 	g.spans = g.before
 }
 

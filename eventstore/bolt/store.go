@@ -26,26 +26,14 @@ type Options struct {
 	SyncDelay time.Duration
 	// Replaceable: the file may be replaced on purpose, as a restore does. It is not saved then.
 	Replaceable bool
-	// Replicate is called with each group once it is staged, before anything of it is
-	// written to the file: see Group. An error takes the group back, and is what its
-	// commits are answered with; the store goes on. nil: the store is on its own, and
-	// the file must not be a cluster's.
-	Replicate func(*Group) error
 	// Publish is called with each group once it is staged, before anything of it is
 	// written to the file: its commits are to become those of all nodes. An error takes the
 	// group back, and is what its commits are answered with; the store goes on. The records
 	// are valid until it returns. nil: the store is on its own.
 	Publish func(Batch) error
-	// Admit is called with a commit that is not recognised, before it is staged or
-	// meets a conflict; newest is the greatest id in the log. An error refuses the
-	// commit alone. nil: all are admitted.
-	Admit func(c *eventstore.Commit, newest domain.ID) error
-	// Readable is called with each record of another node's before it is staged. An
-	// error takes its group back. nil: all are taken.
-	Readable func(*eventstore.Stored) error
-	// Replicated is called when the group that Replicate agreed to last is durable, or
-	// had no records, before its commits are answered.
-	Replicated func()
+	// Published is called when the group that Publish took last is durable, or had no
+	// records, before its commits are answered.
+	Published func()
 	// Newest is called with the greatest id in the log after each group that became
 	// durable, the store's own or another node's. nil: it is not called.
 	Newest func(domain.ID)
@@ -62,24 +50,22 @@ type Options struct {
 // Store is an event log in a file. It is safe for concurrent use and holds
 // the file's lock until Close.
 type Store struct {
-	path     string
-	file     *boltfile.File
-	readOnly bool
-	report   func(error)              // Options.Report
-	counted  func(int, time.Duration) // Options.Committed
-	yields   bool                     // Options.Replaceable
-	logID    domain.ID
-	space    *diskspace.Watch
-	slower   time.Duration // Options.SyncDelay
-	tail     *recent.Tail
-	queue    *queue
-	claims   *indexes           // nil if readOnly
-	staging  staging            // guarded by writing, as are the next three
-	agree    func(*Group) error // Options.Replicate
-	publish  func(Batch) error  // Options.Publish
-	agreed   func()             // Options.Replicated; never nil
-	applied  applied
-	unsaved  *boltfile.ReplacedError // the file lost its name and is to be saved
+	path      string
+	file      *boltfile.File
+	readOnly  bool
+	report    func(error)              // Options.Report
+	counted   func(int, time.Duration) // Options.Committed
+	yields    bool                     // Options.Replaceable
+	logID     domain.ID
+	space     *diskspace.Watch
+	slower    time.Duration // Options.SyncDelay
+	tail      *recent.Tail
+	queue     *queue
+	claims    *indexes                // nil if readOnly
+	staging   staging                 // guarded by writing, as is unsaved
+	publish   func(Batch) error       // Options.Publish
+	published func()                  // Options.Published; never nil
+	unsaved   *boltfile.ReplacedError // the file lost its name and is to be saved
 
 	background sync.WaitGroup // the goroutines other than the committer
 	committer  sync.WaitGroup

@@ -52,9 +52,6 @@ func (s *Store) verify(ctx context.Context, cached int, bodiless bool) error {
 	case err != nil:
 		return err
 	}
-	if err := s.verifyGroups(); err != nil {
-		return err
-	}
 	return s.newVerifier(cached, bodiless, ctx.Err).run(s)
 }
 

@@ -27,7 +27,7 @@ type flaws struct {
 	ignoreStaged   bool // checks forget what is staged in the same group
 	earlyRefusals  bool // refusals are answered before their group is durable
 	earlyRecords   bool // records are shown before they are durable
-	forgetsIDs     bool // a commit is recognised only as its stream's last
+	forgetsIDs     bool // a commit is recognised by its claim only
 	survivesFaults bool // commits are taken after one has failed
 }
 

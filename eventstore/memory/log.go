@@ -15,7 +15,6 @@ type log struct {
 	heads   map[eventstore.Stream]eventstore.Position
 	ids     map[string][]eventstore.Position // of each stream id, in order
 	claims  map[claimKey]eventstore.Position
-	commits map[domain.ID]eventstore.Position
 	damaged map[eventstore.Position]bool
 	blind   bool // a flaw: damage is not noticed
 }
@@ -38,7 +37,6 @@ func newLog() *log {
 		heads:   make(map[eventstore.Stream]eventstore.Position),
 		ids:     make(map[string][]eventstore.Position),
 		claims:  make(map[claimKey]eventstore.Position),
-		commits: make(map[domain.ID]eventstore.Position),
 		damaged: make(map[eventstore.Position]bool),
 	}
 }
@@ -61,7 +59,6 @@ func (l *log) add(c eventstore.Commit) eventstore.Stored {
 func (l *log) index(r eventstore.Stored) {
 	l.heads[r.Stream] = r.Position
 	l.ids[r.Stream.ID] = append(l.ids[r.Stream.ID], r.Position)
-	l.commits[r.Commit] = r.Position
 	if r.Claim != nil {
 		l.claims[keyOf(r.Stream.Project, r.Claim)] = r.Position
 	}
@@ -73,7 +70,6 @@ func (l *log) truncate(after eventstore.Position) {
 	clear(l.heads)
 	clear(l.ids)
 	clear(l.claims)
-	clear(l.commits)
 	for _, r := range l.records {
 		l.index(r)
 	}

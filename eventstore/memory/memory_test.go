@@ -33,7 +33,6 @@ func TestBrokenStores(t *testing.T) {
 		{"nothing early", flaws{earlyRecords: true}, false},
 		{"faults", flaws{survivesFaults: true}, false},
 		{"duplicate", flaws{forgetsIDs: true}, false},
-		{"recent ids", flaws{forgetsIDs: true}, false},
 		{"corruption", flaws{}, true},
 	} {
 		t.Run(fmt.Sprintf("%s %+v", broken.check, broken.flaws), func(t *testing.T) {

@@ -24,7 +24,7 @@ func TestConfirm(t *testing.T) {
 	if _, err := eventstore.AppendOne(ctx, s, paymentCommit(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(a.Confirm(ctx), a.Confirm(ctx)); err != nil {
+	if err := errors.Join(a(ctx), a(ctx)); err != nil {
 		t.Error(err)
 	}
 	if n := groups() - before; n != 1 {
@@ -32,7 +32,7 @@ func TestConfirm(t *testing.T) {
 	}
 	before = groups()
 	for _, read := range []bool{true, false} {
-		if err := s.Arrive(read).Confirm(ctx); err != nil {
+		if err := s.Arrive(read)(ctx); err != nil {
 			t.Error(err)
 		}
 	}
@@ -49,19 +49,19 @@ func TestConfirm(t *testing.T) {
 	// What arrived in an earlier term is not confirmed in a later one.
 	late := s.Arrive(false)
 	x.until("another node leads", func() bool { return s.Yield(ctx, "") == nil })
-	if err := late.Confirm(ctx); !errors.Is(err, ErrNotLeader) {
+	if err := late(ctx); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("a node that leads no more confirms: %v", err)
 	}
 	x.until("the first one leads again", func() bool {
 		_ = x.stores[x.leader()].Yield(ctx, s.config.Name)
 		return s.Status().Ready
 	})
-	if err := late.Confirm(ctx); !errors.Is(err, ErrNotLeader) {
+	if err := late(ctx); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("a later term confirms: %v", err)
 	}
 	over, end := context.WithCancel(ctx)
 	end()
-	if err := s.Arrive(false).Confirm(over); err != nil && !errors.Is(err, context.Canceled) {
+	if err := s.Arrive(false)(over); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -43,7 +43,7 @@
 // acceptance shows that LOG ends there. Not covered is what is only in the file of a node
 // that cannot be reached: if LOG goes on meanwhile, that node stops when it is back.
 //
-// LOG lost. If the servers say for ten seconds that there is no LOG, any node makes an empty
+// LOG lost. If the servers say for two seconds that there is no LOG, any node makes an empty
 // one, which JetStream allows only while all three servers are up. An empty LOG does not say
 // which file is the longest, so its leader needs both peers' answers. It is the same when
 // LOG begins for the first time. Each incarnation of LOG has a subject of its own: a

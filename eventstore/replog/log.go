@@ -114,6 +114,9 @@ func (s *Store) found() error {
 		Discard: jetstream.DiscardNew, DenyDelete: true, Duplicates: 100 * time.Millisecond,
 		Metadata: map[string]string{metaLedger: s.LogID().String()},
 	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another node was faster
+		return nil
+	}
 	return err
 }
 
@@ -238,7 +241,7 @@ func (s *Store) stepDown(to string) error {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
 	defer cancel()
-	_, err := s.config.Conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+StreamName, request)
+	_, err := s.conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+StreamName, request)
 	return err
 }
 

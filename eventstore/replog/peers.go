@@ -29,12 +29,14 @@ import (
 //	             asks too
 //	POST end     ?log=INCARNATION -> the file's end, as POSITION and SHA-256: the asking node
 //	             becomes the leader. From the answer on nothing of another incarnation is added
+//	POST yield   ?to=NODE -> nothing: the leader has made that node the leader
 //	GET  records ?after=POSITION&ready=BOOL -> the SHA-256 of the record there, and the records
 //	             after it, each behind its length as a varint; a zero follows the last one.
 //	             With ready, only while the node is the leader.
 const (
 	pathStatus  = "/status"
 	pathEnd     = "/end"
+	pathYield   = "/yield"
 	pathRecords = "/records"
 
 	askTime     = 3 * time.Second
@@ -49,17 +51,23 @@ func (s *Store) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathStatus, func(w http.ResponseWriter, r *http.Request) {
 		if q := r.URL.Query(); s.twice(q.Get("from"), q.Get("start")) {
-			http.Error(w, errServedTwice.Error(), http.StatusConflict)
+			http.Error(w, ErrTwice.Error(), http.StatusConflict)
 			return
 		}
 		_ = json.MarshalWrite(w, s.Status()) // a peer that is gone asks again
 	})
 	mux.HandleFunc("POST "+pathEnd, s.serveEnd)
+	mux.HandleFunc("POST "+pathYield, func(w http.ResponseWriter, r *http.Request) {
+		if err := s.Yield(r.Context(), r.URL.Query().Get("to")); err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	})
 	mux.HandleFunc("GET "+pathRecords, s.serveRecords)
 	return mux
 }
 
-var errServedTwice = errors.New("another process serves this node, or a copy of its directory: stop one of the two")
+// ErrTwice stops the second of two processes of one node.
+var ErrTwice = errors.New("another process serves this node, or a copy of its directory: stop one of the two")
 
 const (
 	forgetAfter = 5 * time.Second  // what a process that has ended said
@@ -83,6 +91,9 @@ func (s *Store) twice(node, start string) bool {
 	s.askers[node] = asker{start, time.Now()}
 	return false
 }
+
+// Twice is closed when this process has stopped because another one serves the same node.
+func (s *Store) Twice() <-chan struct{} { return s.twiceServed }
 
 func (s *Store) serveEnd(w http.ResponseWriter, r *http.Request) {
 	reply := make(chan *bolt.Tip, 1)
@@ -134,8 +145,8 @@ func request(ctx context.Context, c *http.Client, method, url string) (io.ReadCl
 		why, _ := io.ReadAll(io.LimitReader(reply.Body, 1<<10))
 		why = bytes.TrimSpace(why)
 		err := fmt.Errorf("%s: %s", reply.Status, why)
-		if string(why) == errServedTwice.Error() {
-			err = errServedTwice
+		if string(why) == ErrTwice.Error() {
+			err = ErrTwice
 		}
 		return nil, errors.Join(err, reply.Body.Close())
 	}
@@ -229,6 +240,7 @@ func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt
 // Status is what a node knows of itself.
 type Status struct {
 	Name     string              `json:"name"`
+	Version  string              `json:"version"`         // of its program
 	Leader   string              `json:"leader,omitzero"` // as far as it knows
 	Ready    bool                `json:"ready"`           // it is the leader, and has all that was acknowledged
 	Position eventstore.Position `json:"position"`        // of its file's last record
@@ -257,7 +269,7 @@ func (s *Store) Status() Status {
 	defer s.mu.Unlock()
 	m := s.m
 	st := Status{
-		Name: m.name, Leader: m.leader, Ready: m.ready && m.yields == nil, Position: position, LOG: m.place.log, Message: m.place.seq, Last: max(m.last, m.place.seq),
+		Name: m.name, Version: s.config.Version, Leader: m.leader, Ready: m.ready && m.yields == nil, Position: position, LOG: m.place.log, Message: m.place.seq, Last: max(m.last, m.place.seq),
 		GroupAt: s.groupAt, Unfit: s.unfit, Clock: s.config.Now(),
 	}
 	if s.troubleAt.After(s.groupAt) {
@@ -292,7 +304,7 @@ func (s *Store) askPeers(ctx context.Context) []Status {
 				all[i] = Status{Silent: err.Error()}
 			}
 			all[i].Name = p
-			if errors.Is(err, errServedTwice) {
+			if errors.Is(err, ErrTwice) {
 				s.doubled.Store(true)
 			}
 		})
@@ -342,6 +354,6 @@ func (s *Store) watch() {
 	case s.doubledSince.IsZero():
 		s.doubledSince = time.Now()
 	case time.Since(s.doubledSince) > twiceFor && s.stopped == nil:
-		s.step(diverged{s.m.place, errServedTwice})
+		s.step(diverged{s.m.place, ErrTwice})
 	}
 }

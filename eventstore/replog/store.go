@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,7 @@ const (
 	retryAfter = 100 * time.Millisecond
 	watchEvery = time.Second
 	foundTime  = 10 * time.Second
-	lostTime   = 10 * time.Second
+	lostTime   = 2 * time.Second
 	closeTime  = 3 * time.Second
 )
 
@@ -32,15 +33,15 @@ var ErrNotLeader = fmt.Errorf("%w: this node does not lead the cluster", eventst
 
 // Config is one node's part in a cluster.
 type Config struct {
-	Name string
+	Name    string
+	Version string // of the program
 	// Peers are the base URLs at which the other nodes' Handlers are reached, by name.
 	// Client reaches them, and nobody else may reach a Handler.
 	Peers  map[string]string
 	Client *http.Client
 
 	Path string       // of the event log
-	Bolt bolt.Options // Publish and Replicated are set by Open
-	Conn *nats.Conn   // to the node's own server, which has the node's name; Open does not close it
+	Bolt bolt.Options // Publish and Published are set by Open
 
 	// Prepare is called before LOG is made, until it succeeds: JetStream makes a stream
 	// only while all servers of it are up. May be nil.
@@ -49,7 +50,7 @@ type Config struct {
 	NewID func() string
 	// Start is random: it differs from that of every other start of any node.
 	Start [8]byte
-	// LostAfter is how long the servers have to say that there is no LOG; 0: ten seconds.
+	// LostAfter is how long the servers have to say that there is no LOG; 0: two seconds.
 	LostAfter time.Duration
 	// Now is the node's clock, which is compared with those of the others.
 	Now func() time.Time
@@ -63,6 +64,7 @@ type Store struct {
 	*bolt.Store
 
 	config Config
+	conn   *nats.Conn
 	js     jetstream.JetStream
 	ctx    context.Context //nolint:containedctx // that of the goroutines, until Close
 	end    context.CancelFunc
@@ -93,45 +95,61 @@ type Store struct {
 	unfit     string    // why; empty: this node may lead
 	groupAt   time.Time // when the last group came
 	peers     []Status  // when they were last asked
+	mark      mark      // of what is known of LOG
+	current   time.Time // when this node had all that LOG had then
 	askers    map[string]asker
 
 	doubledSince time.Time
+	twiceServed  chan struct{}
 }
 
-// Open opens the node's event log and begins to take part. If it fails, the log is
-// closed.
-func Open(ctx context.Context, c Config) (_ *Store, err error) {
+// mark is the number of LOG's last message as it was known at a time.
+type mark struct {
+	place
+	at time.Time
+}
+
+// Open opens the node's event log. The node takes no part before Begin.
+func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.LostAfter == 0 {
 		c.LostAfter = lostTime
 	}
 	s := &Store{
 		config: c, began: time.Now(), decisions: make(chan decide, 1), reads: map[uint64]chan bool{}, asked: map[uint64]chan *bolt.Tip{}, askers: map[string]asker{},
-		stopFeed: func() {},
+		stopFeed: func() {}, twiceServed: make(chan struct{}),
 	}
 	s.moved = sync.NewCond(&s.mu)
 	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	c.Bolt.Publish, c.Bolt.Replicated = s.replicate, s.replicated
+	c.Bolt.Publish, c.Bolt.Published = s.replicate, s.published
+	var err error
 	if s.Store, err = bolt.Open(c.Path, c.Bolt); err != nil {
 		s.end()
 		return nil, err
 	}
 	tip, err := s.Tip()
-	if err == nil {
-		s.js, err = jetstream.New(c.Conn)
-	}
-	if err == nil {
-		s.listening, err = c.Conn.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+StreamName, func(*nats.Msg) { s.spawn(s.hear) })
-	}
 	if err != nil {
 		s.end()
 		return nil, errors.Join(err, s.Store.Close())
 	}
 	s.m = newMachine(c.Name, names(c.Peers), c.Start, tip)
+	return s, nil
+}
+
+// Begin begins to take part. The connection is to the node's own server, which has the
+// node's name, and is the caller's.
+func (s *Store) Begin(conn *nats.Conn) (err error) {
+	s.conn = conn
+	if s.js, err = jetstream.New(conn); err != nil {
+		return err
+	}
+	if s.listening, err = conn.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+StreamName, func(*nats.Msg) { s.spawn(s.hear) }); err != nil {
+		return err
+	}
 	s.every(tickEvery, func() { s.post(tick{}) })
 	s.every(hearEvery, func() { s.spawn(s.hear) })
 	s.every(watchEvery, s.watch)
 	s.every(trimEvery, s.trim)
-	return s, nil
+	return nil
 }
 
 func names(peers map[string]string) (all []string) {
@@ -152,7 +170,9 @@ func (s *Store) Close() error {
 	s.end()
 	s.moved.Broadcast()
 	s.mu.Unlock()
-	_ = s.listening.Unsubscribe()
+	if s.listening != nil {
+		_ = s.listening.Unsubscribe()
+	}
 	s.running.Wait()
 	return err
 }
@@ -205,6 +225,13 @@ func (s *Store) step(e event) {
 	}
 	if s.m.place != before {
 		s.groupAt = time.Now()
+	}
+	reached := s.m.place.log != s.mark.log || s.m.place.seq >= s.mark.seq
+	if reached && s.m.place.log == s.mark.log {
+		s.current = s.mark.at
+	}
+	if h, ok := e.(heard); ok && reached && h.log != "" {
+		s.mark = mark{place{h.log, h.last}, time.Now()}
 	}
 	s.moved.Broadcast()
 }
@@ -264,6 +291,9 @@ func (s *Store) effect(x effect) {
 		s.spawnLocked(func() { s.reportAny("asking for another leader", s.stepDown(to)) })
 	case stop:
 		s.stopped = x.why
+		if errors.Is(x.why, ErrTwice) {
+			close(s.twiceServed)
+		}
 		s.reportLocked(fmt.Errorf("this node takes no part any more: %w", x.why))
 	}
 }
@@ -323,8 +353,8 @@ func (s *Store) replicate(b bolt.Batch) error {
 	}
 }
 
-// replicated is bolt's hook: what was decided for is durable.
-func (s *Store) replicated() { s.post(committed{s.stagedEnd}) }
+// published is bolt's hook: what was decided for is durable.
+func (s *Store) published() { s.post(committed{s.stagedEnd}) }
 
 // Append implements eventstore.Store: on a node that is not the leader the error is
 // ErrNotLeader.
@@ -350,8 +380,8 @@ func (s *Store) Leader() (name string, here bool) {
 	return s.m.leader, s.m.ready && s.m.yields == nil
 }
 
-// Arrival is the moment at which a request arrived at a node.
-type Arrival struct {
+// arrival is the moment at which a question arrived at a node.
+type arrival struct {
 	s      *Store
 	read   uint64 // 0: no barrier was asked for yet
 	done   chan bool
@@ -359,20 +389,19 @@ type Arrival struct {
 	nonces uint64 // of groups that were published before
 }
 
-// Arrive notes that a request has arrived. read says that its answer will most likely depend
-// on no commit of its own: then a barrier is asked for at once.
-func (s *Store) Arrive(read bool) *Arrival {
-	a := &Arrival{s: s}
+// Arrive implements eventstore.Confirmer. With soon a barrier is asked for at once.
+func (s *Store) Arrive(soon bool) (confirm func(context.Context) error) {
+	a := &arrival{s: s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.term, a.nonces = s.m.term, s.m.nonces; read {
+	if a.term, a.nonces = s.m.term, s.m.nonces; soon {
 		a.ask()
 	}
-	return a
+	return a.confirm
 }
 
 // ask asks for a barrier; mu is held.
-func (a *Arrival) ask() {
+func (a *arrival) ask() {
 	s := a.s
 	s.last++
 	a.read, a.done = s.last, make(chan bool, 1)
@@ -380,11 +409,11 @@ func (a *Arrival) ask() {
 	s.step(reading{a.read})
 }
 
-// Confirm waits until it is known that this node has been the leader ever since the
+// confirm waits until it is known that this node has been the leader ever since the
 // arrival: its file had all that any node had acknowledged by then, so an answer that
 // was found there is true. Else the error is ErrNotLeader. A commit that was recorded
 // since shows it, too.
-func (a *Arrival) Confirm(ctx context.Context) error {
+func (a *arrival) confirm(ctx context.Context) error {
 	s := a.s
 	s.mu.Lock()
 	switch {
@@ -417,8 +446,42 @@ func (a *Arrival) Confirm(ctx context.Context) error {
 	return err
 }
 
-// Barrier is Confirm of what arrives now.
-func (s *Store) Barrier(ctx context.Context) error { return s.Arrive(true).Confirm(ctx) }
+// Barrier confirms a question that arrives now.
+func (s *Store) Barrier(ctx context.Context) error { return s.Arrive(true)(ctx) }
+
+// maxLag is how far a node may be behind and serve.
+const maxLag = 10 * time.Second
+
+// Serves says why requests that come to this node are not answered, nil if they are: it is
+// the leader, or reaches one and has all that LOG had a moment ago.
+func (s *Store) Serves(ctx context.Context) error {
+	leader, here := s.Leader()
+	if here {
+		return s.Barrier(ctx)
+	}
+	s.mu.Lock()
+	lag, stopped := time.Since(s.current), s.stopped
+	s.mu.Unlock()
+	i := slices.IndexFunc(s.lastPeers(), func(p Status) bool { return p.Name == leader && p.Ready })
+	switch {
+	case stopped != nil:
+		return stopped
+	case i < 0:
+		return fmt.Errorf("%w: this node reaches no leader of the cluster", eventstore.ErrBusy)
+	case lag > maxLag:
+		return fmt.Errorf("%w: this node is %v behind the cluster's log", eventstore.ErrBusy, lag.Round(time.Second))
+	}
+	return nil
+}
+
+// Stop ends this node's part: its file is of another history.
+func (s *Store) Stop(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped == nil {
+		s.step(diverged{s.m.place, why})
+	}
+}
 
 // Yield makes another node the leader, the one that is named or any, and waits until it
 // is one; only the leader can.
@@ -437,6 +500,24 @@ func (s *Store) Yield(ctx context.Context, to string) error {
 			return fmt.Errorf("another node was asked to lead, and none does yet: %w", ctx.Err())
 		}
 		s.sleep(ctx, tickEvery)
+	}
+}
+
+// Promote makes a node the leader, whoever leads now.
+func (s *Store) Promote(ctx context.Context, to string) error {
+	switch leader, here := s.Leader(); {
+	case here && to == s.config.Name:
+		return nil
+	case here:
+		return s.Yield(ctx, to)
+	case s.config.Peers[leader] == "":
+		return ErrNotLeader
+	default:
+		body, err := request(ctx, s.config.Client, http.MethodPost, s.config.Peers[leader]+pathYield+"?to="+url.QueryEscape(to))
+		if err != nil {
+			return err
+		}
+		return body.Close()
 	}
 }
 

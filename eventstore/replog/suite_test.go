@@ -178,10 +178,13 @@ func (u *underTest) openNode(i int) {
 	}
 	life := u.life.Add(1)
 	s, err := Open(u.t.Context(), Config{
-		Name: nodeNames[i], Peers: peers, Client: http.DefaultClient, Path: u.path(i), Bolt: bolt.Options{MinFree: 1}, Conn: u.conns[i],
+		Name: nodeNames[i], Peers: peers, Client: http.DefaultClient, Path: u.path(i), Bolt: bolt.Options{MinFree: 1},
 		NewID: func() string { return fmt.Sprintf("log%d-%d", life, u.life.Add(1)) }, Start: [8]byte{byte(life), byte(life >> 8)},
 		LostAfter: 100 * time.Millisecond, Now: time.Now,
 	})
+	if err == nil {
+		err = s.Begin(u.conns[i])
+	}
 	if err != nil {
 		u.t.Fatalf("node %s: %v", nodeNames[i], err)
 	}

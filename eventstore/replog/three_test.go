@@ -129,7 +129,7 @@ func (x *three) serve(i int) {
 	}
 }
 
-func (x *three) config(i int, conn *nats.Conn) Config {
+func (x *three) config(i int) Config {
 	peers := map[string]string{}
 	for j, name := range nodeNames {
 		if j != i {
@@ -139,7 +139,7 @@ func (x *three) config(i int, conn *nats.Conn) Config {
 	n := x.starts.Add(1)
 	return Config{
 		Name: nodeNames[i], Peers: peers, Client: http.DefaultClient,
-		Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: conn,
+		Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])},
 		NewID: func() string { return fmt.Sprintf("log%d-%d", n, x.starts.Add(1)) }, Start: [8]byte{byte(n), byte(n >> 8)},
 		LostAfter: time.Second, Now: func() time.Time { return time.Now().Add(time.Duration(x.ahead[i].Load())) },
 		Report: func(err error) { x.t.Logf("%s: %v", nodeNames[i], err) },
@@ -148,7 +148,10 @@ func (x *three) config(i int, conn *nats.Conn) Config {
 
 func (x *three) open(i int) {
 	x.t.Helper()
-	s, err := Open(x.t.Context(), x.config(i, x.conns[i]))
+	s, err := Open(x.t.Context(), x.config(i))
+	if err == nil {
+		err = s.Begin(x.conns[i])
+	}
 	if err != nil {
 		x.t.Fatalf("node %s: %v", nodeNames[i], err)
 	}
@@ -395,7 +398,7 @@ func TestServedTwice(t *testing.T) {
 	x := startThree(t, 0)
 	x.write(0, 20, 4)
 	node := (x.leader() + 1) % 3
-	conf := x.config(node, x.conns[node])
+	conf := x.config(node)
 	conf.Path = filepath.Join(t.TempDir(), "copy.db")
 	file, err := os.Create(conf.Path)
 	if err != nil {
@@ -408,6 +411,9 @@ func TestServedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := Open(t.Context(), conf)
+	if err == nil {
+		err = second.Begin(x.conns[node])
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

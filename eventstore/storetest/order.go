@@ -168,49 +168,10 @@ func checkDuplicate(s *subject) {
 	}
 	third := s.add(s.commit(claiming.Record.Stream, second.Position))
 	s.same("the claiming commit again, no longer its stream's last", s.add(claiming), second)
-	s.add(s.commit(plain.Record.Stream, first.Position))
 	for range 2 {
-		s.same("the commit again, no longer its stream's last", s.add(plain), first)
-		if p := s.last(); p != third.Position+1 {
-			s.Errorf("Last = %d, want %d", p, third.Position+1)
-		}
-		s.reopen()
-	}
-}
-
-// checkRecent: a commit is recognised until enough others were recorded, also
-// across a restart, and also when their clock has moved on by an hour.
-func checkRecent(s *subject) {
-	st := stream("prj_a", 1)
-	c := s.commit(st, 0)
-	first := s.add(c)
-	const atOnce = 1 << 11
-	head := first.Position
-	for n := 1; n < eventstore.RecentCommits; n += atOnce {
-		var others []eventstore.Commit
-		for i := n; i < min(n+atOnce, eventstore.RecentCommits); i++ {
-			other := s.commit(stream("prj_b", i), 0)
-			if i == n {
-				other = s.commit(st, head)
-			}
-			if err := other.ID.SetTime(other.ID.Time() + 3_600_000); err != nil {
-				s.Fatal(err)
-			}
-			others = append(others, other)
-		}
-		for i, a := range s.store.Append(s.Context(), others...) {
-			if a.Err != nil {
-				s.Fatal(a.Err)
-			}
-			if i == 0 {
-				head = a.Position
-			}
-		}
-	}
-	for range 2 {
-		s.same("the commit again", s.add(c), first)
-		if p := s.last(); p != eventstore.RecentCommits {
-			s.Fatalf("Last = %d, want %d", p, eventstore.RecentCommits)
+		s.same("the commit again, no longer the log's last", s.add(plain), first)
+		if p := s.last(); p != third.Position {
+			s.Errorf("Last = %d, want %d", p, third.Position)
 		}
 		s.reopen()
 	}

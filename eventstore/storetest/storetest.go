@@ -72,7 +72,6 @@ func checks() []check {
 		{"conflict", checkConflict},
 		{"all or nothing", checkAllOrNothing},
 		{"duplicate", checkDuplicate},
-		{"recent ids", checkRecent},
 		{"together", checkTogether},
 		{"staged conflict", checkStagedConflict},
 		{"staged claim", checkStagedClaim},

@@ -49,16 +49,9 @@ type Config struct {
 	// Nodes are those of the cluster. nil: there is none, and no row for it.
 	Nodes func(context.Context) []wire.Node
 
-	// Promote makes a node of the cluster the sequencer, and returns once it is; needed
+	// Promote makes a node of the cluster the leader, and returns once it is; needed
 	// with Nodes. The error says why it is not.
 	Promote func(ctx context.Context, node string) error
-
-	// EndCluster ends the cluster, so that this server continues alone; needed with Nodes.
-	EndCluster func(context.Context) error
-
-	// Rebase recreates the nodes' common write-ahead log, which their NATS servers have lost, for an
-	// operator; needed with Nodes. The error says why it does not.
-	Rebase func(ctx context.Context, actor string) error
 
 	// Consumers are the consumers of events on NATS. nil: no rows for them.
 	Consumers Consumers
@@ -168,9 +161,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/suspense?project=&limit=&cursor= → {"data":[wire.Suspense…],"next_cursor"}, of at most limit payments
 //	GET    /admin/status                → wire.Status
 //	GET    /admin/cluster               → {"data": [wire.Node]}
-//	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the sequencer
-//	POST   /admin/cluster/end            → {"data": [wire.Node]}, once the cluster has ended
-//	POST   /admin/cluster/rebase         → 202 {}: the common write-ahead log is recreated, also by a node that waits for it
+//	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the leader
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference

@@ -29,23 +29,13 @@ func PerSecond(n int) Rate { return Rate{PerSecond: float64(n), Burst: 2 * n} }
 // PerMinute allows bursts of a minute's worth.
 func PerMinute(n int) Rate { return Rate{PerSecond: float64(n) / 60, Burst: n} }
 
-// among is the share that each of n servers has of a rate: together they let pass what
-// the rate says, but each one request at least.
-func (r Rate) among(n int) Rate {
-	if r == (Rate{}) || n <= 1 {
-		return r
-	}
-	return Rate{PerSecond: r.PerSecond / float64(n), Burst: max(1, r.Burst/n)}
-}
-
 // maxBuckets bounds the memory of a limiter. Beyond it the bucket that was
 // unused for longest is forgotten, which by then is most likely full again.
 const maxBuckets = 16_384
 
 // Limiter keeps one token bucket per name. Safe for concurrent use.
 type Limiter struct {
-	policy string     // its name in the RateLimit fields
-	nodes  func() int // how many servers share the requests
+	policy string // its name in the RateLimit fields
 
 	mu     sync.Mutex
 	byName map[string]*list.Element
@@ -65,13 +55,9 @@ type Verdict struct {
 	Wait      time.Duration // until the next request can pass; 0 when ok
 }
 
-// NewLimiter names the limiter in the RateLimit fields. nodes is the number of servers that share
-// the requests now: each has its part of every rate. nil: one.
-func NewLimiter(policy string, nodes func() int) *Limiter {
-	if nodes == nil {
-		nodes = func() int { return 1 }
-	}
-	return &Limiter{policy: policy, nodes: nodes, byName: make(map[string]*list.Element), recent: list.New()}
+// NewLimiter names the limiter in the RateLimit fields.
+func NewLimiter(policy string) *Limiter {
+	return &Limiter{policy: policy, byName: make(map[string]*list.Element), recent: list.New()}
 }
 
 // Take takes one token for name. The rate applies from now on: when it changes, the tokens in a
@@ -80,7 +66,7 @@ func (l *Limiter) Take(name string, r Rate, now time.Time) Verdict {
 	if r == (Rate{}) {
 		return Verdict{OK: true}
 	}
-	return l.take(name, r.among(l.nodes()), now)
+	return l.take(name, r, now)
 }
 
 func (l *Limiter) take(name string, r Rate, now time.Time) Verdict {
@@ -131,7 +117,6 @@ func (l *Limiter) Allow(name string, r Rate, now time.Time, announced http.Heade
 	if r == (Rate{}) {
 		return nil
 	}
-	r = r.among(l.nodes())
 	v := l.take(name, r, now)
 	if announced != nil { // q is the quota, w the seconds in which it is restored, r what is left, t the seconds until all is
 		window := r.after(float64(r.Burst))

@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"errors"
-	"fmt"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -19,7 +18,6 @@ func Explain(err error) (p wire.Problem, known bool) {
 	var damaged *projections.DamagedError
 	var suspended *eventstore.SuspendedError
 	var corrupt *eventstore.CorruptError
-	var outdated *eventstore.TooOldError
 	switch {
 	case errors.Is(err, eventstore.ErrFull):
 		return edge.Unavailable("30", "The disk of the server is full: nothing new is recorded. Reading works. Try again later; nothing was stored."), true
@@ -27,9 +25,6 @@ func Explain(err error) (p wire.Problem, known bool) {
 		return edge.Unavailable("30", "The server records nothing new until its operator has repaired it. Reading works. Try again later; nothing was stored."), true
 	case errors.Is(err, eventstore.ErrUnconfirmed):
 		return wire.Problem{Code: domain.Unconfirmed}.With("Retry-After", "2"), true
-	case errors.As(err, &outdated):
-		return edge.Unavailable("10", fmt.Sprintf("Node %s of the server runs an older program, which cannot read what this would record (%s). "+
-			"Try again once that node is upgraded; nothing was stored.", outdated.Node, outdated.Form)), true
 	case errors.Is(err, eventstore.ErrBusy):
 		return edge.Unavailable("1", "The server is too busy to record this now. Try again; nothing was stored."), true
 	case errors.As(err, &early):

@@ -38,7 +38,6 @@ type Config struct {
 	Tracer    *tracing.Tracer       // nil: requests have no spans
 	Entropy   io.Reader             // default: crypto/rand; must be safe for concurrent use
 
-	Nodes               func() int    // how many servers share the rates now; nil: one
 	Limits              domain.Limits // of projects without limits; default: no rates, and sessions of the usual length
 	FailedAuthPerMinute int           // per client address; 0: no limit
 
@@ -172,8 +171,8 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{
 		cfg: c, nobody: projects.Project{Keys: []projects.Key{{}}},
-		writes: edge.NewLimiter("writes", c.Nodes), reads: edge.NewLimiter("reads", c.Nodes),
-		failures: edge.NewLimiter("failed-authentication", c.Nodes),
+		writes: edge.NewLimiter("writes"), reads: edge.NewLimiter("reads"),
+		failures: edge.NewLimiter("failed-authentication"),
 		feeds:    openFeeds{byProject: make(map[string]int)},
 	}
 	return a, nil

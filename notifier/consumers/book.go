@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -51,7 +52,7 @@ type Live struct {
 // Book is the consumers of a data directory. Safe for concurrent use.
 type Book struct {
 	config  Config
-	live    *Live
+	live    atomic.Pointer[Live]
 	earlier []consumer // of an earlier version's file, which are not in the log yet
 	saving  sync.Mutex // one Save at a time; taken before mu
 
@@ -145,9 +146,8 @@ func (b *Book) Adopt(ctx context.Context, record Record) error {
 	return err
 }
 
-// Attach connects the book to the server that runs on the directory, before others
-// use it.
-func (b *Book) Attach(live Live) { b.live = &live }
+// Attach connects the book to the server that runs on the directory.
+func (b *Book) Attach(live Live) { b.live.Store(&live) }
 
 // All are the consumers of now, by name.
 func (b *Book) All() []bus.Consumer {

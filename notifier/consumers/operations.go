@@ -22,7 +22,7 @@ type Record = func(installation.Command) error
 // NATSConsumerLimit and NATSExternal.
 func (b *Book) Create(ctx context.Context, name, project string, record Record) (made installation.NewNATSConsumer, err error) {
 	switch {
-	case b.live != nil && b.live.External:
+	case b.external():
 		return made, &domain.Refusal{Code: domain.NATSExternal}
 	case slices.Contains(bus.ReservedNames(), name):
 		return made, &domain.Refusal{Code: domain.NATSConsumerExists}
@@ -48,25 +48,30 @@ func (b *Book) Create(ctx context.Context, name, project string, record Record) 
 		NATSConsumer: installation.NATSConsumer{Name: name, ProjectID: project},
 		User:         name, Password: password, Stream: bus.EventsStream, Durable: name, InboxPrefix: "_INBOX_" + name,
 	}
-	if b.live != nil {
-		made.Address = b.live.Address
+	if live := b.live.Load(); live != nil {
+		made.Address = live.Address
 	}
 	return made, nil
 }
 
+func (b *Book) external() bool {
+	live := b.live.Load()
+	return live != nil && live.External
+}
+
 // users lets the server follow a change.
 func (b *Book) users() error {
-	if b.live == nil || b.live.External {
-		return nil
+	if live := b.live.Load(); live != nil && !live.External {
+		return live.Users()
 	}
-	return b.live.Users()
+	return nil
 }
 
 // durables lets JetStream follow a change. What fails there is tried again by the
 // relay, every few seconds.
 func (b *Book) durables(ctx context.Context) {
-	if b.live != nil && !b.live.External {
-		_ = b.live.Durables(ctx)
+	if live := b.live.Load(); live != nil && !live.External {
+		_ = live.Durables(ctx)
 	}
 }
 
@@ -104,7 +109,7 @@ func (b *Book) Remove(ctx context.Context, name string, record Record) error {
 // Reset moves a consumer to a position of the log. The refusals are of NATSConsumerNotFound and
 // NATSExternal.
 func (b *Book) Reset(ctx context.Context, name string, to eventstore.Position, record Record) error {
-	if b.live != nil && b.live.External {
+	if b.external() {
 		return &domain.Refusal{Code: domain.NATSExternal}
 	}
 	if err := record(installation.ResetNATSConsumer{Name: name, Position: uint64(to), Start: b.config.IDs.Next()}); err != nil {

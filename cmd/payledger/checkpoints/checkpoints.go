@@ -305,7 +305,7 @@ func (s *Signer) Follow(publish func(signed []byte)) (stop func() error) {
 func (s *Signer) Finish() {
 	patience := 10 * time.Second
 	if s.nodes != nil {
-		_ = s.nodes.Close() // no more checkpoints of others are stored
+		s.nodes.Close() // no more checkpoints of others are stored
 		s.nodes = nil
 		patience = 2 * time.Second // a node alone cannot read, and another one signs
 	}

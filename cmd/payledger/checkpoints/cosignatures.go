@@ -20,8 +20,11 @@ func (s *Signer) Witness(node nodewitness.Config) (err error) {
 	if node.Log, err = translog.ParseVerifier(s.Key.VerifierKey()); err != nil {
 		return err
 	}
-	node.Root, node.Keep = s.views.RootHere, s.keep
-	s.signs = func() bool { return node.Node.Store.Status().Ready }
+	node.Dir, node.Root, node.Keep = s.dir, s.views.RootHere, s.keep
+	s.signs = func() bool {
+		_, here := node.Node.Leader()
+		return here
+	}
 	s.nodes, err = nodewitness.Open(node)
 	return err
 }
@@ -52,7 +55,7 @@ func (s *Signer) keep(next translog.Checkpoint, signed []byte) error {
 func (s *Signer) settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.nodes == nil || s.vouched == len(s.nodes.Node.Members) || s.Now().Sub(s.asked) < askAgain
+	return s.nodes == nil || s.vouched == len(s.nodes.Node.Nodes) || s.Now().Sub(s.asked) < askAgain
 }
 
 // cosigned adds what the nodes vouch to a checkpoint, and publishes the newest one.
@@ -89,7 +92,7 @@ func (s *Signer) observeNewest(m prometheus.Registerer) {
 			return value()
 		}))
 	}
-	gauge("payledger_log_checkpoint_cosignatures", "How many nodes of the cluster vouch for the newest checkpoint, as the sequencer counts them; 0 without a cluster.",
+	gauge("payledger_log_checkpoint_cosignatures", "How many nodes of the cluster vouch for the newest checkpoint, as the leader counts them; 0 without a cluster.",
 		func() float64 { return float64(s.vouched) })
 	gauge("payledger_log_checkpoint_age_seconds", "Time since the newest checkpoint was signed or came from another node; while nothing is recorded none is signed.",
 		func() float64 { return max(0, s.Now().Sub(s.at).Seconds()) })

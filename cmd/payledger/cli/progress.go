@@ -14,25 +14,21 @@ import (
 // Progress returns a function that shows the progress of long work on the log: a bar
 // on a terminal, a line every five seconds elsewhere, nothing for quick work.
 func Progress(w io.Writer, what string) func(done, total eventstore.Position) {
-	return counting[eventstore.Position](w, what, "events")
-}
-
-func counting[N ~uint64 | ~int64](w io.Writer, what, unit string) func(done, total N) {
 	if !IsTerminal(w) {
-		return EachInterval(func(done, total N) {
-			fmt.Fprintf(w, "payledger: %s: %d of %d %s\n", what, done, total, unit)
+		return EachInterval(func(done, total eventstore.Position) {
+			fmt.Fprintf(w, "payledger: %s: %d of %d events\n", what, done, total)
 		})
 	}
 	var bar *progressbar.ProgressBar
 	start := time.Now()
-	return func(done, total N) {
+	return func(done, total eventstore.Position) {
 		if time.Since(start) < time.Second {
 			return
 		}
 		if bar == nil {
 			bar = progressbar.NewOptions64(int64(total),
 				progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
 				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		}
 		bar.Set64(int64(done)) //nolint:errcheck // a bar that cannot be drawn does no harm
@@ -40,9 +36,9 @@ func counting[N ~uint64 | ~int64](w io.Writer, what, unit string) func(done, tot
 }
 
 // EachInterval calls say every five seconds of work.
-func EachInterval[N any](say func(done, total N)) func(done, total N) {
+func EachInterval(say func(done, total eventstore.Position)) func(done, total eventstore.Position) {
 	said := time.Now()
-	return func(done, total N) {
+	return func(done, total eventstore.Position) {
 		if now := time.Now(); now.Sub(said) >= 5*time.Second {
 			said = now
 			say(done, total)
@@ -50,31 +46,24 @@ func EachInterval[N any](say func(done, total N)) func(done, total N) {
 	}
 }
 
-// BytesProgress writes to w and shows how much of size bytes has come.
-func BytesProgress(w, stderr io.Writer, what string, size int64) io.Writer {
-	return &bytesWriter{w: w, size: size, show: counting[int64](stderr, what, "bytes")}
-}
-
-type bytesWriter struct {
-	w          io.Writer
-	done, size int64
-	show       func(done, total int64)
-}
-
-func (b *bytesWriter) Write(p []byte) (int, error) {
-	n, err := b.w.Write(p)
-	b.done += int64(n)
-	b.show(b.done, b.size)
-	return n, err
-}
-
 // CopyProgress writes to w and shows how much of size bytes is copied, as a number of
 // the log's events.
 func CopyProgress(w io.Writer, stderr io.Writer, last eventstore.Position, size int64) io.Writer {
-	show := Progress(stderr, "Copying the log")
-	return &bytesWriter{w: w, size: max(size, 1), show: func(done, size int64) {
-		show(eventstore.Position(float64(last)*float64(done)/float64(size)), last)
-	}}
+	return &copying{w: w, last: last, size: max(size, 1), show: Progress(stderr, "Copying the log")}
+}
+
+type copying struct {
+	w          io.Writer
+	last       eventstore.Position
+	done, size int64
+	show       func(done, total eventstore.Position)
+}
+
+func (c *copying) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.done += int64(n)
+	c.show(eventstore.Position(float64(c.last)*float64(c.done)/float64(c.size)), c.last)
+	return n, err
 }
 
 // IsTerminal reports whether w is a terminal.

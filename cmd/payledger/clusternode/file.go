@@ -7,8 +7,9 @@
 // it (package peer). It is the same on all nodes, and who has it gets the master key too.
 //
 // A new node is made with a copy of the key: it asks any node for the rest, the keys and the
-// log. A node whose ledger.db is gone is served like any other: an empty one is a file that
-// lacks everything, and is completed from the leader's.
+// log. A node whose ledger.db is gone copies it from another node when it is served. Then the
+// copy is compared with the newest checkpoint that the node has signed or co-signed, as the log
+// of any directory is.
 package clusternode
 
 import (
@@ -95,7 +96,11 @@ func Init(ctx context.Context, d datadir.Dir, nodes []Address) (*Cluster, error)
 			return err
 		}
 		c.Ledger = store.LogID()
-		return errors.Join(c.write(d), store.Close())
+		_, err = Credentials(d) // the same on all nodes
+		if err == nil {
+			err = c.write(d)
+		}
+		return errors.Join(err, store.Close())
 	})
 	if served {
 		return nil, cli.Errorf(cli.ExitInUse, "a server runs on %s: stop it, give the command again, then start all three nodes", d)
@@ -120,7 +125,12 @@ func (c *Cluster) write(d datadir.Dir) error {
 
 // Load reads what a directory is in a cluster; nil: it is alone.
 func Load(d datadir.Dir) (*Cluster, error) {
-	if !d.Clustered() {
+	switch {
+	case d.Clustered():
+	case datadir.Exists(d.ClusterNATS()):
+		return nil, cli.Errorf(cli.ExitDirectory, "%[1]s was a node of a cluster, and its cluster.json is gone: put it back from a copy; "+
+			"if the directory is to go on alone, which no other node's may, remove %[1]s/nats-cluster", d)
+	default:
 		return nil, nil // also where the directory is none: the next error says that better
 	}
 	b, err := os.ReadFile(d.Cluster())
@@ -177,6 +187,19 @@ func (c *Cluster) Peers() map[string]string {
 		}
 	}
 	return peers
+}
+
+// ListenAddress is an address of this machine: HOST:PORT, or :PORT for all of its interfaces.
+type ListenAddress string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *ListenAddress) UnmarshalText(text []byte) error {
+	_, port, err := net.SplitHostPort(string(text))
+	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || n == 0 {
+		return fmt.Errorf("%q: want HOST:PORT or :PORT, with a port from 1 to 65535", text)
+	}
+	*a = ListenAddress(text)
+	return nil
 }
 
 // tls is for both ends of the connections between nodes.

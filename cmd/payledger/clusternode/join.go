@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -18,6 +18,7 @@ import (
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/replog"
 	"payledger/httpapi/peer"
+	"payledger/notifier/health"
 )
 
 const (
@@ -28,40 +29,30 @@ const (
 
 // joinAnswer is what a node tells a new one.
 type joinAnswer struct {
-	Ledger     domain.ID `json:"ledger"`
-	Nodes      []Address `json:"nodes"`
-	Keys       string    `json:"keys"`       // see datadir.ParseKeys
-	Checkpoint string    `json:"checkpoint"` // the newest
-}
-
-// serveJoin answers a new node, which has shown that it has the cluster's key.
-func (c *Cluster) serveJoin(d datadir.Dir, w http.ResponseWriter) {
-	keys, err := d.PackKeys()
-	checkpoint, readErr := os.ReadFile(d.Checkpoint())
-	if err = errors.Join(err, readErr); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	_ = json.MarshalWrite(w, joinAnswer{c.Ledger, c.Nodes, string(keys), string(checkpoint)}) // who is gone asks again
+	Ledger     domain.ID           `json:"ledger"`
+	Nodes      []Address           `json:"nodes"`
+	Position   eventstore.Position `json:"position"`   // of the log's end
+	Keys       string              `json:"keys"`       // see datadir.ParseKeys
+	Checkpoint string              `json:"checkpoint"` // the newest
 }
 
 // Join makes a new directory a node of the cluster that the key is of: it gets all it needs
 // from the node at an address, which has to be served. What an earlier attempt has left is
 // used. The log comes last: a directory without it is no data directory yet.
-func Join(ctx context.Context, d datadir.Dir, from string, key []byte, node string, progress func(eventstore.Position)) (_ *Cluster, err error) {
+func Join(ctx context.Context, d datadir.Dir, from string, key []byte, node string, progress func(done, total eventstore.Position)) (_ *Cluster, err error) {
 	c := &Cluster{Format: format, Node: node, key: key}
 	conf, err := c.tls()
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Make(append(datadir.PackedFiles(), "checkpoint", "cluster.json", "cluster.key")...); err != nil {
+	if err := d.Make(append(datadir.PackedFiles(), "checkpoint", "cluster.json", "cluster.key", "witness.key")...); err != nil {
 		return nil, err
 	}
 	client := peer.ClientOf(conf, from)
 	defer client.CloseIdleConnections()
 	a, err := askToJoin(ctx, client)
 	if err != nil {
-		return nil, cli.Errorf(cli.ExitRefused, "asking the node at %s: %w", from, err)
+		return nil, cli.Errorf(cli.ExitFailed, "asking the node at %s: %w", from, err)
 	}
 	c.Ledger, c.Nodes = a.Ledger, a.Nodes
 	if _, known := c.address(node); !known {
@@ -82,15 +73,10 @@ func Join(ctx context.Context, d datadir.Dir, from string, key []byte, node stri
 	if err := c.write(d); err != nil {
 		return nil, err
 	}
-	work, err := datadir.NewScratch(string(d), d.Files()...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, work.Remove()) }()
-	if err := copyLog(ctx, client, work.File("ledger.db"), c.Ledger, progress); err != nil {
+	if err := copyLog(ctx, client, peer.URL(""), false, d, c.Ledger, func(p eventstore.Position) { progress(p, max(p, a.Position)) }); err != nil {
 		return nil, fmt.Errorf("copying the log, join again: %w", err)
 	}
-	return c, datadir.MoveInto(work.File("ledger.db"), d.Ledger(), false)
+	return c, nil
 }
 
 func askToJoin(ctx context.Context, client *http.Client) (a joinAnswer, err error) {
@@ -101,6 +87,9 @@ func askToJoin(ctx context.Context, client *http.Client) (a joinAnswer, err erro
 		return a, err
 	}
 	reply, err := client.Do(r)
+	for errors.Is(err, syscall.ECONNREFUSED) && health.Pause(ctx, time.Second/10) { // it has just been started
+		reply, err = client.Do(r)
+	}
 	if err != nil {
 		return a, err
 	}
@@ -112,8 +101,15 @@ func askToJoin(ctx context.Context, client *http.Client) (a joinAnswer, err erro
 	return a, err
 }
 
-// copyLog makes a log with all records of the node that the client asks.
-func copyLog(ctx context.Context, client *http.Client, file string, ledger domain.ID, progress func(eventstore.Position)) error {
+// copyLog makes the log of a directory with all records of the node at a URL; with ready, only
+// of the leader.
+func copyLog(ctx context.Context, client *http.Client, url string, ready bool, d datadir.Dir, ledger domain.ID, progress func(eventstore.Position)) (err error) {
+	work, err := datadir.NewScratch(string(d), d.Files()...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, work.Remove()) }()
+	file := work.File("ledger.db")
 	if err := bolt.Init(file, ledger); err != nil {
 		return err
 	}
@@ -121,6 +117,9 @@ func copyLog(ctx context.Context, client *http.Client, file string, ledger domai
 	if err != nil {
 		return err
 	}
-	_, err = replog.Copy(ctx, client, peer.URL(""), false, store, progress)
-	return errors.Join(err, store.Close())
+	_, err = replog.Copy(ctx, client, url, ready, store, progress)
+	if err := errors.Join(err, store.Close()); err != nil {
+		return err
+	}
+	return datadir.MoveInto(file, d.Ledger(), false)
 }

@@ -1,117 +1,191 @@
 package clusternode
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/replog"
 	"payledger/httpapi/peer"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
+	"payledger/notifier/health"
 )
 
 // Config is what a node needs to take part.
 type Config struct {
-	Dir    datadir.Dir
-	Listen string // HOST:PORT that it takes, if not its address
-	Bolt   bolt.Options
-	Log    zerolog.Logger
+	Dir     datadir.Dir
+	Listen  string // HOST:PORT that it takes, if not its address
+	Bolt    bolt.Options
+	Log     zerolog.Logger
+	Version string // of the program
 	// Unavailable answers a request for which there is no leader: see peer.Config.
 	Unavailable func(w http.ResponseWriter, r *http.Request, unknown bool)
-	// Listeners adds the listeners whose requests are forwarded.
-	Listeners func(*peer.Port)
 }
 
-// Node is a node that takes part: its NATS server, the connection to it, the log, and the
-// port for its peers.
+// Node is a node: its log, and once it takes part its NATS server, the connection to that, and
+// the port for its peers.
 type Node struct {
 	*Cluster
+	Store  *replog.Store
+	Port   *peer.Port
 	Server *embedded.Server
 	Conn   *bus.Conn
-	Store  *replog.Store
 
-	dir     datadir.Dir
+	config  Config
+	tls     *tls.Config
+	log     zerolog.Logger // of what is tried again many times a second
+	asked   *http.ServeMux // what peers ask besides requests that they forward
 	http    *http.Server
 	running sync.WaitGroup
 	stop    context.CancelFunc
 }
 
-// Start starts a node. It takes part once two of the three do, for the first time all.
-func (c *Cluster) Start(ctx context.Context, conf Config) (_ *Node, err error) {
-	n := &Node{Cluster: c, dir: conf.Dir, stop: func() {}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, n.Close())
-		}
-	}()
-	keys, err := c.tls()
+// reportEvery is how often the trouble of a node is logged.
+const reportEvery = 10 * time.Second
+
+// Open opens a node's log, which the node takes from a peer if it is gone. The node takes part
+// once Start is called.
+func (c *Cluster) Open(ctx context.Context, conf Config) (*Node, error) {
+	n := &Node{
+		Cluster: c, config: conf, asked: http.NewServeMux(), stop: func() {},
+		log: conf.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: reportEvery}),
+	}
+	var err error
+	if n.tls, err = c.tls(); err != nil {
+		return nil, err
+	}
+	n.Port = peer.New(peer.Config{
+		Name: c.Node, Peers: c.Peers(), TLS: n.tls, Node: n, Log: n.asked, Unavailable: conf.Unavailable,
+	})
+	saved, err := filepath.Glob(conf.Dir.Ledger() + ".saved-*")
+	if err == nil && len(saved) == 0 && !datadir.Exists(conf.Dir.Ledger()) { // one that was saved has to come back
+		err = n.takeLog(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !datadir.Exists(conf.Dir.Ledger()) { // it is completed from the leader's
-		if err := bolt.Init(conf.Dir.Ledger(), c.Ledger); err != nil {
-			return nil, err
-		}
-	}
-	routes := embedded.Cluster{Name: c.Ledger.String(), Node: c.Node, Own: c.Own(), Listen: conf.Listen, TLS: keys, PeerProtocol: peer.Protocol}
 	urls := map[string]string{}
-	for name, address := range c.Peers() {
-		routes.Peers = append(routes.Peers, address)
+	for name := range c.Peers() {
 		urls[name] = peer.URL(name)
 	}
-	if n.Server, err = embedded.Start(embedded.Config{Dir: conf.Dir.ClusterNATS(), Cluster: &routes, Log: conf.Log}); err != nil {
+	ids := domain.NewIDs(time.Now, rand.Reader, domain.ID{})
+	settings := replog.Config{
+		Name: c.Node, Version: conf.Version, Peers: urls, Client: n.Port.Client(), Path: conf.Dir.Ledger(), Bolt: conf.Bolt,
+		Prepare: func(ctx context.Context) error { return bus.MakeStreams(ctx, n.Conn, c.Ledger) },
+		NewID:   func() string { return ids.Next().String() }, Now: time.Now, Report: n.Report,
+	}
+	_, _ = rand.Read(settings.Start[:]) // never fails
+	n.Store, err = datadir.OpenBy(conf.Dir, func() (*replog.Store, error) { return replog.Open(ctx, settings) })
+	if err != nil {
 		return nil, err
+	}
+	if id := n.Store.LogID(); id != c.Ledger {
+		return nil, errors.Join(cli.Errorf(cli.ExitDirectory, "%s is of the event log %s, and the cluster's is %s: put back the file of this cluster, "+
+			"or move it away, and the node takes that of another one", conf.Dir.Ledger(), id, c.Ledger), n.Store.Close())
+	}
+	n.asked.HandleFunc("GET "+joinPath, n.serveJoin)
+	n.asked.Handle("/", n.Store.Handler())
+	return n, nil
+}
+
+// takeLog copies the log from a peer, the leader if there is one. It waits until one answers.
+func (n *Node) takeLog(ctx context.Context) error {
+	if err := errors.Join(os.RemoveAll(n.config.Dir.Claims()), datadir.RemoveIfExists(n.config.Dir.Projections())); err != nil { // of another log, perhaps
+		return err
+	}
+	told := cli.EachInterval(func(done, _ eventstore.Position) {
+		n.config.Log.Info().Uint64("position", uint64(done)).Msg("copying the log from another node")
+	})
+	for ready := true; ; ready = !ready {
+		for name := range n.Peers() {
+			err := copyLog(ctx, n.Port.Client(), peer.URL(name), ready, n.config.Dir, n.Ledger, func(p eventstore.Position) { told(p, p) })
+			if err == nil {
+				return nil
+			}
+			n.Report(err)
+		}
+		if !health.Pause(ctx, time.Second) {
+			return ctx.Err()
+		}
+	}
+}
+
+// Start starts the node's NATS server, and the node takes part: once two of the three do, for
+// the first time all. ServePeers has to follow.
+func (n *Node) Start(ctx context.Context, nats embedded.Config) (err error) {
+	nats.Dir = n.config.Dir.ClusterNATS()
+	nats.Cluster = &embedded.Cluster{
+		Name: n.Ledger.String(), Node: n.Node, Own: n.Own(), Listen: n.config.Listen, TLS: n.tls, PeerProtocol: peer.Protocol,
+	}
+	for _, address := range n.Peers() {
+		nats.Cluster.Peers = append(nats.Cluster.Peers, address)
+	}
+	n.Server, err = embedded.Start(nats)
+	switch at := cmp.Or(n.config.Listen, n.Own()); {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return cli.Errorf(cli.ExitAddress, "node %s: %s is no address of this machine: name one at which it gets what is sent there with --node-listen", n.Node, at)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return cli.Errorf(cli.ExitAddress, "the address %s of node %s cannot be taken: %w; does another process serve this node, or a copy of its directory?", at, n.Node, err)
+	case err != nil:
+		return fmt.Errorf("starting the embedded NATS server: %w", err)
 	}
 	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop
 	n.running.Go(func() { _ = n.Server.Run(watch) }) // it ends with watch, and without an error
 	if n.Conn, err = n.Server.Connect(); err != nil {
-		return nil, err
+		return err
 	}
-	port := peer.New(peer.Config{
-		Name: c.Node, Peers: c.Peers(), TLS: keys, Node: n, Log: http.HandlerFunc(n.serveLog), Unavailable: conf.Unavailable,
-	})
-	conf.Listeners(port)
-	ids := domain.NewIDs(time.Now, rand.Reader, domain.ID{})
-	log := conf.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: 10 * time.Second}) // much is tried again many times a second
-	settings := replog.Config{
-		Name: c.Node, Peers: urls, Client: port.Client(), Path: conf.Dir.Ledger(), Bolt: conf.Bolt, Conn: n.Conn.NATS(),
-		Prepare: func(ctx context.Context) error { return bus.MakeStreams(ctx, n.Conn, c.Ledger) },
-		NewID:   func() string { return ids.Next().String() }, Now: time.Now,
-		Report: func(err error) { log.Warn().Err(err).Msg("the node cannot do its part in the cluster just now") },
-	}
-	_, _ = rand.Read(settings.Start[:]) // never fails
-	n.Store, err = datadir.OpenBy(conf.Dir, func() (*replog.Store, error) { return replog.Open(ctx, settings) })
-	if err != nil {
-		n.Store = nil
-		return nil, err
-	}
-	n.http = &http.Server{Handler: port.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	return n.Store.Begin(n.Conn.NATS())
+}
+
+// ServePeers answers the peers. All listeners were added to Port before.
+func (n *Node) ServePeers() {
+	n.http = &http.Server{Handler: n.Port.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 	n.running.Go(func() { _ = n.http.Serve(n.Server.Peers()) }) // it ends with the server
-	return n, nil
+}
+
+// Answer adds what peers ask of each other: a pattern of http.ServeMux.
+func (n *Node) Answer(pattern string, h http.HandlerFunc) { n.asked.HandleFunc(pattern, h) }
+
+// Report logs what does not end the node's part.
+func (n *Node) Report(err error) {
+	n.log.Warn().Err(err).Msg("the node cannot do its part in the cluster just now")
 }
 
 // Leader implements peer.Node.
 func (n *Node) Leader() (name string, here bool) { return n.Store.Leader() }
 
 // Arrive implements peer.Node.
-func (n *Node) Arrive(read bool) func(context.Context) error { return n.Store.Arrive(read).Confirm }
+func (n *Node) Arrive(read bool) func(context.Context) error { return n.Store.Arrive(read) }
 
-func (n *Node) serveLog(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == joinPath {
-		n.serveJoin(n.dir, w)
+// serveJoin answers a new node, which has shown that it has the cluster's key.
+func (n *Node) serveJoin(w http.ResponseWriter, r *http.Request) {
+	keys, err := n.config.Dir.PackKeys()
+	checkpoint, readErr := os.ReadFile(n.config.Dir.Checkpoint())
+	last, lastErr := n.Store.Last(r.Context())
+	if err = errors.Join(err, readErr, lastErr); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	n.Store.Handler().ServeHTTP(w, r)
+	_ = json.MarshalWrite(w, joinAnswer{n.Ledger, n.Nodes, last, string(keys), string(checkpoint)}) // who is gone asks again
 }
 
 // yieldTime is how long another node may take to become the leader in place of one that is
@@ -130,9 +204,7 @@ func (n *Node) Close() (err error) {
 	if n.http != nil {
 		err = n.http.Close()
 	}
-	if n.Store != nil {
-		err = errors.Join(err, n.Store.Close())
-	}
+	err = errors.Join(err, n.Store.Close())
 	n.stop()
 	if n.Conn != nil {
 		n.Conn.Close()

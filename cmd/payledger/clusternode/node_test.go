@@ -23,6 +23,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/httpapi/peer"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -75,17 +76,21 @@ func (x *three) start(i int) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	var h http.Handler
-	x.nodes[i], err = c.Start(x.t.Context(), Config{
+	n, err := c.Open(x.t.Context(), Config{
 		Dir: x.dirs[i], Bolt: bolt.Options{MinFree: 1}, Log: zerolog.New(zerolog.NewTestWriter(x.t)),
 		Unavailable: func(w http.ResponseWriter, _ *http.Request, unknown bool) {
 			http.Error(w, fmt.Sprintf("unavailable, unknown %t", unknown), http.StatusServiceUnavailable)
 		},
-		Listeners: func(p *peer.Port) { h = p.Forward(peer.Public, ledger(&x.nodes[i])) },
 	})
+	if err == nil {
+		err = n.Start(x.t.Context(), embedded.Config{Log: zerolog.New(zerolog.NewTestWriter(x.t))})
+	}
 	if err != nil {
 		x.t.Fatalf("node %s: %v", c.Node, err)
 	}
+	x.nodes[i] = n
+	h := n.Port.Forward(peer.Public, ledger(&x.nodes[i]))
+	n.ServePeers()
 	x.behind[i].Store(&h)
 }
 
@@ -179,7 +184,7 @@ func startThree(t *testing.T, before int) *three {
 	}
 	for i, name := range []string{"b", "c"} {
 		var reached eventstore.Position
-		c, err := Join(t.Context(), x.dirs[i+1], all[0].Address, key, name, func(p eventstore.Position) { reached = p })
+		c, err := Join(t.Context(), x.dirs[i+1], all[0].Address, key, name, func(p, _ eventstore.Position) { reached = p })
 		if err != nil || c.Node != name || int(reached) != before {
 			t.Fatalf("node %s joins and comes to position %d: %v", name, reached, err)
 		}

@@ -33,7 +33,9 @@ import (
 //	log.key                the key that the log's checkpoints are signed with
 //	checkpoint             the newest signed checkpoint
 //	nats/                  the embedded JetStream, derived from the log
-//	cluster.json           the node of a cluster that the directory is: members, certificate, keys
+//	cluster.json           the node of a cluster that the directory is, and the other nodes
+//	cluster.key            the secret by which the nodes know each other
+//	witness.key            the key with which the node co-signs checkpoints
 //	nats-cluster/          the embedded JetStream of a node, LOG among it
 //	nats-credentials.json  passwords of subscribers and connectors
 //	nats-consumers.json    how far consumers with credentials of their own got
@@ -104,6 +106,9 @@ func (d Dir) Cluster() string { return filepath.Join(string(d), "cluster.json") 
 // ClusterKey is the secret by which the nodes of a cluster know each other.
 func (d Dir) ClusterKey() string { return filepath.Join(string(d), "cluster.key") }
 
+// WitnessKey is the key with which a node co-signs checkpoints. No other node has it.
+func (d Dir) WitnessKey() string { return filepath.Join(string(d), "witness.key") }
+
 // ClusterNATS is the path of the directory of a node's JetStream. A standalone JetStream cannot
 // become a member of a cluster, and keeps its own directory.
 func (d Dir) ClusterNATS() string { return filepath.Join(string(d), "nats-cluster") }
@@ -130,7 +135,7 @@ func (d Dir) Files() []string {
 	lanes, mark := d.lanes()
 	return []string{
 		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), lanes, mark, d.NATS(), d.Credentials(), d.Consumers(),
-		d.Claims(), d.KeyTimes(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterNATS(),
+		d.Claims(), d.KeyTimes(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterKey(), d.WitnessKey(), d.ClusterNATS(),
 	}
 }
 
@@ -222,7 +227,7 @@ func (d Dir) MustExist() error {
 			return cli.Errorf(cli.ExitDirectory, "%s is gone, and was saved as %s by the server that ran then: move that there", d.Ledger(), newest)
 		}
 		if d.Clustered() {
-			return cli.Errorf(cli.ExitDirectory, "%[1]s has no ledger.db: take that of another node with \"payledger cluster rebuild --data %[1]s\"", d)
+			return cli.Errorf(cli.ExitDirectory, "%[1]s has no ledger.db: \"payledger serve --data %[1]s\" takes it from another node", d)
 		}
 		return cli.Errorf(cli.ExitDirectory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
 	}

@@ -22,7 +22,7 @@ func KeyFiles() []string { return []string{"master.key", "log.key"} }
 // PackedFiles are the files of a file of keys: the keys, and others that cannot be rebuilt from the
 // log. Others than the keys may be missing.
 func PackedFiles() []string {
-	return append(KeyFiles(), "nats-credentials.json", "nats-consumers.json")
+	return append(KeyFiles(), "nats-credentials.json", "nats-consumers.json", "cluster.key")
 }
 
 // KeysFileOf is the name of the file of keys that belongs to a backup.

@@ -18,8 +18,9 @@ import (
 
 	"payledger/cmd/freeports"
 	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/members"
+	"payledger/eventstore"
 )
 
 // Config says how the nodes run.
@@ -33,22 +34,22 @@ type Config struct {
 // names are those of the nodes, and of their directories.
 func names() []string { return []string{"a", "b", "c"} }
 
-// Make makes the nodes' directories, or those that are missing.
-func Make(ctx context.Context, dir string, stderr io.Writer) error {
-	var nodes []members.Address
+// Make makes the directory of the first node, or the one that is there. The others join it
+// when they run for the first time.
+func Make(ctx context.Context, dir string) error {
 	addresses, err := freeAddresses("127.0.0.1")
 	if err != nil {
 		return err
 	}
+	var all []string
 	for i, name := range names() {
-		one, err := members.ParseAddress(name + "=" + addresses[i])
-		if err != nil {
-			return err
-		}
-		nodes = append(nodes, one)
+		all = append(all, name+"="+addresses[i])
 	}
-	of := func(name string) datadir.Dir { return datadir.Dir(filepath.Join(dir, name)) }
-	first := of(nodes[0].Name)
+	nodes, err := clusternode.ParseNodes(strings.Join(all, ","))
+	if err != nil {
+		return err
+	}
+	first := datadir.Dir(filepath.Join(dir, nodes[0].Name))
 	if first.MustExist() != nil {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -57,28 +58,29 @@ func Make(ctx context.Context, dir string, stderr io.Writer) error {
 			return err
 		}
 	}
-	m, err := members.Load(first)
-	if err == nil && m == nil {
-		_, err = members.Init(ctx, first, nodes)
+	c, err := clusternode.Load(first)
+	if err == nil && c == nil {
+		_, err = clusternode.Init(ctx, first, nodes)
 	}
+	return err
+}
+
+// join makes a node's directory, unless it is there. The first node runs, or is about to.
+func join(ctx context.Context, c Config, n Node) error {
+	first, d := datadir.Dir(filepath.Join(c.Dir, names()[0])), datadir.Dir(n.Data)
+	if n.Name == names()[0] || d.MustExist() == nil {
+		return nil
+	}
+	cluster, err := clusternode.Load(first)
 	if err != nil {
 		return err
 	}
-	for _, n := range nodes[1:] {
-		if of(n.Name).MustExist() == nil {
-			continue
-		}
-		var joining errgroup.Group
-		err := members.Invite(ctx, first, n.Name, "", "", members.CopyStopped(ctx, first), func(t members.Token) error {
-			joining.Go(func() error {
-				_, err := members.Join(ctx, of(n.Name), t.String(), stderr)
-				return err
-			})
-			return nil
-		})
-		if err := errors.Join(joining.Wait(), err); err != nil {
-			return fmt.Errorf("making node %s: %w", n.Name, err)
-		}
+	key, err := clusternode.ReadKey(first.ClusterKey())
+	if err == nil {
+		_, err = clusternode.Join(ctx, d, cluster.Own(), key, n.Name, func(eventstore.Position, eventstore.Position) {})
+	}
+	if err != nil {
+		return fmt.Errorf("making node %s: %w", n.Name, err)
 	}
 	return nil
 }

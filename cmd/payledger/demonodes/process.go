@@ -91,6 +91,12 @@ func (p *process) end() error {
 // keep has a node run until ctx ends. up hears of it when it is ready for the first
 // time; where it ends before that, the error has its exit code.
 func keep(ctx context.Context, c Config, n Node, up chan<- Node) error {
+	if err := join(ctx, c, n); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was to end
+		}
+		return err
+	}
 	for began := false; ; began = true {
 		p, err := start(ctx, c, n)
 		if err != nil {

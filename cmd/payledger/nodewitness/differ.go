@@ -1,16 +1,13 @@
 package nodewitness
 
 import (
-	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
+	"net/http"
 	"sort"
+	"strconv"
 
-	"github.com/nats-io/nats.go"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"payledger/cmd/payledger/members"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
 )
@@ -20,17 +17,17 @@ import (
 // its own.
 func (w *Witness) shown(c translog.Checkpoint, own tlog.Hash) {
 	var other string
-	for _, p := range w.Node.Peers() {
-		root, err := w.rootOf(p.Name, c.Size)
+	for name := range w.Node.Peers() {
+		root, err := w.rootOf(name, c.Size)
 		switch {
 		case err != nil:
-			w.Node.Report(fmt.Errorf("a checkpoint of %d events is of another log than this node's, and node %s does not say which one is right: %w", c.Size, p.Name, err))
+			w.Node.Report(fmt.Errorf("a checkpoint of %d events is of another log than this node's, and node %s does not say which one is right: %w", c.Size, name, err))
 			return
 		case root == own:
-			w.Node.Report(fmt.Errorf("a checkpoint of %d events is of another log than this node's and that of node %s: nobody vouches for it", c.Size, p.Name))
+			w.Node.Report(fmt.Errorf("a checkpoint of %d events is of another log than this node's and that of node %s: nobody vouches for it", c.Size, name))
 			return
 		case root == c.Root:
-			other = p.Name
+			other = name
 		}
 	}
 	w.stop(c, other)
@@ -40,11 +37,11 @@ func (w *Witness) shown(c translog.Checkpoint, own tlog.Hash) {
 // because its own tree differs. If the third one has another tree than this node too,
 // this one's is wrong.
 func (w *Witness) refused(c translog.Checkpoint, peer string) {
-	for _, p := range w.Node.Peers() {
-		if p.Name == peer {
+	for name := range w.Node.Peers() {
+		if name == peer {
 			continue
 		}
-		if root, err := w.rootOf(p.Name, c.Size); err == nil && root != c.Root {
+		if root, err := w.rootOf(name, c.Size); err == nil && root != c.Root {
 			w.stop(c, peer)
 			return
 		}
@@ -80,20 +77,14 @@ func (w *Witness) firstDifference(peer string, size eventstore.Position) (at eve
 	return eventstore.Position(i) + 1, err
 }
 
-func (w *Witness) rootOf(peer string, size eventstore.Position) (tlog.Hash, error) {
-	return RootOf(w.ctx, w.Node.Conn.NATS(), w.Node.Member, peer, size)
-}
-
-// RootOf is the root of the tree of another node's log.
-func RootOf(ctx context.Context, nc *nats.Conn, m *members.Member, peer string, size eventstore.Position) (root tlog.Hash, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	reply, err := nc.RequestWithContext(ctx, subject(m, peer, verbRoot), binary.BigEndian.AppendUint64(nil, uint64(size)))
+// rootOf is the root of the tree of another node's log.
+func (w *Witness) rootOf(node string, size eventstore.Position) (root tlog.Hash, err error) {
+	b, err := w.request(w.ctx, node, http.MethodGet, rootPath+strconv.FormatUint(uint64(size), 10), nil, maxAnswer)
+	if err == nil && len(b) != len(root) {
+		err = fmt.Errorf("node %s answers with %d bytes", node, len(b))
+	}
 	if err != nil {
 		return root, err
 	}
-	if len(reply.Data) != len(root) {
-		return root, errors.New("node " + peer + " has no such tree")
-	}
-	return tlog.Hash(reply.Data), nil
+	return tlog.Hash(b), nil
 }

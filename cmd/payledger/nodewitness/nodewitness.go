@@ -1,10 +1,9 @@
 // Package nodewitness lets the nodes of a cluster vouch for each other's checkpoints.
 //
-// A node that has signed a checkpoint, which is the sequencer as a rule, sends it to the
-// others. Each compares it with the tree of its own log and, if they are the same, keeps
-// the checkpoint and adds its cosignature (https://c2sp.org/tlog-cosignature), by a key
-// that no other node has. So an auditor with the three public keys sees how many machines
-// agree.
+// The leader sends each checkpoint that it signs to the others. Each compares it with the tree
+// of its own log and, if they are the same, keeps the checkpoint and adds its cosignature
+// (https://c2sp.org/tlog-cosignature), by a key that no other node has. So an auditor with the
+// three public keys sees how many machines agree.
 //
 // # When trees differ
 //
@@ -16,20 +15,29 @@
 package nodewitness
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/nats-io/nats.go"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"payledger/cmd/payledger/members"
+	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/clusternode"
+	"payledger/cmd/payledger/datadir"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
+	"payledger/httpapi/peer"
 )
 
 const (
@@ -41,14 +49,13 @@ const (
 	// silentTime is how long a node that did not answer in time is not asked to vouch.
 	silentTime = 5 * time.Second
 
-	maxAnswer   = translog.MaxCheckpoint + 64<<10
-	maxPending  = 64 // messages
-	pendingSize = 4 << 20
+	maxAnswer = translog.MaxCheckpoint + 64<<10
 )
 
 // Config is what a witness needs.
 type Config struct {
-	Node *members.Node
+	Dir  datadir.Dir
+	Node *clusternode.Node
 	Log  *translog.Verifier // of the log's checkpoints
 
 	// Root is the root of the own tree at a size that it may be about to reach.
@@ -63,91 +70,101 @@ type Config struct {
 type Witness struct {
 	Config
 	cosigner *translog.Cosigner
-	subs     []*nats.Subscription
+	client   *http.Client
 	ctx      context.Context //nolint:containedctx // until Close
 	cancel   context.CancelFunc
 
 	answering sync.RWMutex // Close waits for the answers under way
+	closed    bool
 
 	mu     sync.Mutex
-	keys   map[string]string // of the members, as far as known
+	keys   map[string]string // of the nodes, as far as known
 	silent map[string]time.Time
 }
 
 // answer is what a node answers to a signed checkpoint.
 type answer struct {
-	Certificate string `json:"certificate"`
-	Cosigned    string `json:"cosigned,omitzero"` // the checkpoint with the node's cosignature
-	Differs     bool   `json:"differs,omitzero"`  // its tree is another one
-	Error       string `json:"error,omitzero"`    // why it does not vouch
-}
-
-// Open lets the node vouch for the checkpoints of others.
-func Open(c Config) (*Witness, error) {
-	w := &Witness{Config: c, keys: make(map[string]string), silent: make(map[string]time.Time)}
-	var err error
-	if w.cosigner, err = c.Node.Cosigner(); err != nil {
-		return nil, err
-	}
-	w.keys[c.Node.Node] = w.cosigner.VerifierKey()
-	w.ctx, w.cancel = context.WithCancel(context.Background())
-	for verb, do := range map[string]func([]byte) []byte{verbCosign: w.cosign, verbRoot: w.root} {
-		sub, err := c.Node.Conn.NATS().Subscribe(subject(c.Node.Member, c.Node.Node, verb), func(m *nats.Msg) {
-			w.answering.RLock()
-			defer w.answering.RUnlock()
-			if w.ctx.Err() == nil {
-				_ = m.Respond(do(m.Data)) // asked again
-			}
-		})
-		if err == nil {
-			w.subs = append(w.subs, sub)
-			err = sub.SetPendingLimits(maxPending, pendingSize)
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("waiting for checkpoints of other nodes: %w", err), w.Close())
-		}
-	}
-	return w, nil
-}
-
-// Close ends it: the node vouches for nothing more, and its tree is not used any more.
-func (w *Witness) Close() (err error) {
-	w.cancel()
-	w.answering.Lock()
-	defer w.answering.Unlock()
-	for _, sub := range w.subs {
-		err = errors.Join(err, sub.Unsubscribe())
-	}
-	return err
+	Key      string `json:"key"`               // of the node as a witness
+	Cosigned string `json:"cosigned,omitzero"` // the checkpoint with the node's cosignature
+	Differs  bool   `json:"differs,omitzero"`  // its tree is another one
+	Error    string `json:"error,omitzero"`    // why it does not vouch
 }
 
 // What nodes ask each other.
 //
-//	cosign  a signed checkpoint, or nothing -> answer in JSON
-//	root    size (8, big-endian) -> the root hash of the node's tree at that size, or nothing
+//	POST cosign     a signed checkpoint, or nothing -> answer in JSON
+//	GET  root/SIZE  the root hash of the node's tree at that size
 const (
-	verbCosign = ".cosign"
-	verbRoot   = ".root"
+	cosignPath = "/cosign"
+	rootPath   = "/root/"
 )
 
-func subject(m *members.Member, node, verb string) string {
-	return "payledger.node." + m.Cluster.String() + "." + node + verb
+// Open lets the node vouch for the checkpoints of others. Its peers are not answered yet.
+func Open(c Config) (*Witness, error) {
+	w := &Witness{Config: c, client: c.Node.Port.Client(), keys: make(map[string]string), silent: make(map[string]time.Time)}
+	var err error
+	if w.cosigner, err = w.readKey(); err != nil {
+		return nil, err
+	}
+	w.keys[c.Node.Node] = w.cosigner.VerifierKey()
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	c.Node.Answer("POST "+cosignPath, w.unlessClosed(w.serveCosign))
+	c.Node.Answer("GET "+rootPath+"{size}", w.unlessClosed(w.serveRoot))
+	return w, nil
 }
 
-// cosign answers another node.
-func (w *Witness) cosign(signed []byte) []byte {
-	a := answer{Certificate: w.Node.Certificate}
-	if len(signed) > 0 {
-		cosigned, err := w.vouch(signed)
-		if a.Cosigned = string(cosigned); err != nil {
-			a.Error, a.Differs = err.Error(), errors.As(err, new(*translog.MismatchError))
+// readKey reads the node's key, and makes it the first time.
+func (w *Witness) readKey() (*translog.Cosigner, error) {
+	file := w.Dir.WitnessKey()
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		var key string
+		if key, err = translog.NewWitnessKey(rand.Reader, "payledger/"+w.Node.Ledger.String()+"/"+w.Node.Node); err == nil {
+			b = []byte(key + "\n")
+			err = datadir.WriteFileSynced(file, b)
 		}
 	}
-	b, err := json.Marshal(a)
 	if err != nil {
-		w.Node.Report(err)
+		return nil, cli.Errorf(cli.ExitDirectory, "the node's key as a witness: %w", err)
 	}
-	return b
+	k, err := translog.ParseCosigner(string(b))
+	if err != nil {
+		return nil, cli.Errorf(cli.ExitDirectory, "%s: %w; put it back from a copy, or delete it to get another key, which auditors have to be told of", file, err)
+	}
+	return k, nil
+}
+
+// Close ends it: the node vouches for nothing more, and its tree is not used any more.
+func (w *Witness) Close() {
+	w.cancel()
+	w.answering.Lock()
+	defer w.answering.Unlock()
+	w.closed = true
+}
+
+func (w *Witness) unlessClosed(do http.HandlerFunc) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		w.answering.RLock()
+		defer w.answering.RUnlock()
+		if w.closed {
+			http.Error(rw, "the node is being stopped", http.StatusServiceUnavailable)
+			return
+		}
+		do(rw, r)
+	}
+}
+
+func (w *Witness) serveCosign(rw http.ResponseWriter, r *http.Request) {
+	a := answer{Key: w.cosigner.VerifierKey()}
+	signed, err := io.ReadAll(io.LimitReader(r.Body, translog.MaxCheckpoint+1))
+	if err == nil && len(signed) > 0 {
+		signed, err = w.vouch(signed)
+		a.Cosigned = string(signed)
+	}
+	if err != nil {
+		a.Error, a.Differs = err.Error(), errors.As(err, new(*translog.MismatchError))
+	}
+	_ = json.MarshalWrite(rw, a) // asked again
 }
 
 func (w *Witness) vouch(signed []byte) ([]byte, error) {
@@ -175,18 +192,20 @@ func (w *Witness) vouch(signed []byte) ([]byte, error) {
 	return w.cosigner.Cosign(w.Log, signed)
 }
 
-// root answers a node that looks for where the logs differ.
-func (w *Witness) root(b []byte) []byte {
-	if len(b) != 8 {
-		return nil
-	}
+// serveRoot answers a node that looks for where the logs differ.
+func (w *Witness) serveRoot(rw http.ResponseWriter, r *http.Request) {
+	size, err := strconv.ParseUint(r.PathValue("size"), 10, 64)
 	ctx, cancel := context.WithTimeout(w.ctx, treeTime)
 	defer cancel()
-	root, err := w.Root(ctx, eventstore.Position(binary.BigEndian.Uint64(b)))
-	if err != nil {
-		return nil
+	var root tlog.Hash
+	if err == nil {
+		root, err = w.Root(ctx, eventstore.Position(size))
 	}
-	return root[:]
+	if err != nil {
+		http.Error(rw, err.Error(), http.StatusConflict)
+		return
+	}
+	_, _ = rw.Write(root[:]) // asked again
 }
 
 // Collect adds the cosignatures of this node and of the others, as far as they answer,
@@ -204,12 +223,12 @@ func (w *Witness) Collect(ctx context.Context, signed []byte) ([]byte, int) {
 	n := 1
 	var asked sync.WaitGroup
 	var mu sync.Mutex
-	for _, p := range w.Node.Peers() {
+	for name := range w.Node.Peers() {
 		asked.Go(func() {
-			if w.isSilent(p.Name) {
+			if w.isSilent(name) {
 				return
 			}
-			a, by, err := w.ask(ctx, p.Name, signed)
+			a, by, err := w.ask(ctx, name, signed)
 			if err != nil {
 				return // it is silent, which its status says
 			}
@@ -220,9 +239,9 @@ func (w *Witness) Collect(ctx context.Context, signed []byte) ([]byte, int) {
 			case ok:
 				cosigned, n = with, n+1
 			case a.Differs:
-				w.refused(c, p.Name)
+				w.refused(c, name)
 			default:
-				w.Node.Report(fmt.Errorf("node %s does not vouch for the checkpoint of %d events: %s", p.Name, c.Size, a.Error))
+				w.Node.Report(fmt.Errorf("node %s does not vouch for the checkpoint of %d events: %s", name, c.Size, a.Error))
 			}
 		})
 	}
@@ -237,56 +256,64 @@ func (w *Witness) isSilent(peer string) bool {
 	return time.Since(w.silent[peer]) < silentTime
 }
 
-// ask asks a node to vouch.
-func (w *Witness) ask(ctx context.Context, peer string, signed []byte) (a answer, by *translog.Witness, err error) {
+// request asks a node something. Only the node itself can show the certificate for its name.
+func (w *Witness) request(ctx context.Context, node, method, path string, body []byte, most int64) ([]byte, error) {
 	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	reply, err := w.Node.Conn.NATS().RequestWithContext(asking, subject(w.Node.Member, peer, verbCosign), signed)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		w.mu.Lock()
-		w.silent[peer] = time.Now()
-		w.mu.Unlock()
-		return a, nil, err
-	case err != nil:
-		return a, nil, err
-	case len(reply.Data) > maxAnswer:
-		return a, nil, fmt.Errorf("node %s answers with %d bytes", peer, len(reply.Data))
+	r, err := http.NewRequestWithContext(asking, method, peer.URL(node)+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(reply.Data, &a); err != nil {
-		return a, nil, fmt.Errorf("the answer of node %s makes no sense: %w", peer, err)
+	reply, err := w.client.Do(r)
+	if err != nil {
+		return nil, err
 	}
-	if by, err = w.Node.WitnessOf(peer, a.Certificate); err != nil {
-		w.Node.Report(fmt.Errorf("node %s as a witness: %w", peer, err))
+	defer func() { _ = reply.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(reply.Body, most))
+	if err == nil && reply.StatusCode != http.StatusOK {
+		err = fmt.Errorf("node %s answers %s: %s", node, reply.Status, bytes.TrimSpace(b))
+	}
+	return b, err
+}
+
+// ask asks a node to vouch.
+func (w *Witness) ask(ctx context.Context, node string, signed []byte) (a answer, by *translog.Witness, err error) {
+	b, err := w.request(ctx, node, http.MethodPost, cosignPath, signed, maxAnswer)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.mu.Lock()
+			w.silent[node] = time.Now()
+			w.mu.Unlock()
+		}
+		return a, nil, err
+	}
+	if err = json.Unmarshal(b, &a); err == nil {
+		by, err = translog.ParseWitness(a.Key)
+	}
+	if err != nil {
+		w.Node.Report(fmt.Errorf("node %s as a witness: %w", node, err))
 		return a, nil, err
 	}
 	w.mu.Lock()
-	w.keys[peer] = by.Key()
+	w.keys[node] = by.Key()
 	w.mu.Unlock()
 	return a, by, nil
 }
 
-// Keys are the public keys of the members as witnesses, by name; those of nodes that
-// have not answered since the start are missing.
+// Keys are the public keys of the nodes as witnesses, by name; those of nodes that have not
+// answered since the start are missing.
 func (w *Witness) Keys(ctx context.Context) map[string]string {
-	all := make(map[string]string)
 	var asked sync.WaitGroup
-	var mu sync.Mutex
-	for _, m := range w.Node.Members {
-		asked.Go(func() {
-			w.mu.Lock()
-			key := w.keys[m.Name]
-			w.mu.Unlock()
-			if key == "" {
-				if _, by, err := w.ask(ctx, m.Name, nil); err == nil {
-					key = by.Key()
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all[m.Name] = key
-		})
+	for name := range w.Node.Peers() {
+		w.mu.Lock()
+		known := w.keys[name] != ""
+		w.mu.Unlock()
+		if !known {
+			asked.Go(func() { _, _, _ = w.ask(ctx, name, nil) })
+		}
 	}
 	asked.Wait()
-	return all
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.keys)
 }

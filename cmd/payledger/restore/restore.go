@@ -191,7 +191,7 @@ func (r *restoring) hold() error {
 		return cli.Errorf(cli.ExitUsage, "%s is the directory's own log: name a backup, or with --then what completes it", r.File)
 	}
 	if r.Data.Clustered() {
-		return cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster: \"payledger cluster rebuild\" takes the log of another node; "+
+		return cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster: without its ledger.db, \"payledger serve\" takes the log of another node; "+
 			"to go back to a backup, take the directory out of its cluster first, with \"payledger cluster leave\"", r.Data)
 	}
 	if err := r.readExpected(); err != nil {
@@ -288,9 +288,6 @@ func (r *restoring) copy(ctx context.Context, to string) error {
 	}
 	if p.Last != r.last || p.Log != r.log {
 		return fmt.Errorf("%s changed while it was copied: try again", r.File)
-	}
-	if err := bolt.Detach(to); err != nil {
-		return err
 	}
 	r.forged = comparison.forged
 	return r.mayLose(comparison.losses(r.takesOwn()))

@@ -96,7 +96,7 @@ func (b *messaging) administration(o Options, core *core, status func() wire.Sta
 	c := httpadmin.Config{Status: status, Parked: b.enforcer.Parked(), Routes: b.routes, Ask: b.ask, Looks: b.looks, Running: &o.Limits}
 	c.Sandbox = b.sandbox(o)
 	if core.node != nil {
-		c.Nodes, c.Promote, c.EndCluster, c.Rebase = core.nodes, core.promote, core.endCluster, core.node.Rebase
+		c.Nodes, c.Promote = core.nodes, core.promote
 	}
 	return c
 }

@@ -2,22 +2,18 @@ package service
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"payledger/cmd/payledger/cli"
-	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/domain"
 	"payledger/httpapi/merchant"
@@ -92,7 +88,12 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
 	if c.node != nil { // it watches its NATS server itself
 		b.stopServer = b.run(c.consumers.Run, b.routes.run, func(ctx context.Context) error {
-			return c.acts.follow(ctx, c.store, b.routes.free)
+			return c.acts.follow(ctx, c.store, func() {
+				b.routes.free()
+				if err := b.server.ReloadConsumers(); err != nil {
+					c.node.Report(err)
+				}
+			})
 		})
 		b.stopWork = b.run(func(ctx context.Context) error { return c.runLeaderDuties(ctx, b, o, metrics) })
 		return b, nil
@@ -115,7 +116,7 @@ func (b *messaging) begin(c *core, o Options, metrics prometheus.Registerer) (st
 	c.consumers.Attach(consumers.Live{
 		Address: b.address, External: b.server == nil, Users: b.server.ReloadConsumers, Durables: copier.Durables().KeepNow,
 	})
-	if o.NATS.URL != "" && !b.noded { // a node looks before it opens its log
+	if o.NATS.URL != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
 		defer cancel()
 		var foreign *bus.ForeignStreamError
@@ -181,10 +182,6 @@ func (b *messaging) run(parts ...func(context.Context) error) (stop func() error
 // connect starts the embedded server, unless an external one is named or a node has
 // started its own, and connects to it.
 func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (err error) {
-	if c.node != nil {
-		b.server, b.conn, b.noded = c.node.Server, c.node.Conn, true
-		return nil
-	}
 	if o.NATS.URL != "" {
 		if b.conn, err = bus.Connect(o.NATS, o.Log); err != nil {
 			return cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
@@ -205,21 +202,31 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 		if err := l.Close(); err != nil {
 			return err
 		}
-		if config.Credentials, err = natsCredentials(c.dir); err != nil {
+		if config.Credentials, err = clusternode.Credentials(c.dir); err != nil {
 			return err
 		}
 	}
-	b.server, err = embedded.Start(config)
+	if c.node != nil {
+		b.noded = true
+		err = c.node.Start(context.Background(), config)
+		b.server, b.conn = c.node.Server, c.node.Conn
+	} else {
+		b.server, err = embedded.Start(config)
+	}
 	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
+	case errors.Is(err, syscall.EADDRINUSE) && c.node == nil:
 		return cli.Errorf(cli.ExitAddress, "--nats-listen %s: %w", o.NATSListen, err)
-	case err != nil:
+	case err != nil && c.node == nil:
 		return fmt.Errorf("starting the embedded NATS server: %w", err)
+	case err != nil:
+		return err
 	}
 	if addr := b.server.Addr(); addr != nil {
 		b.address = addr.String()
 	}
-	b.conn, err = b.server.Connect()
+	if b.conn == nil {
+		b.conn, err = b.server.Connect()
+	}
 	return err
 }
 
@@ -279,32 +286,4 @@ func (s sandbox) allowed(p domain.Payment) error {
 		return &domain.Refusal{Code: domain.NotSimulated}
 	}
 	return nil
-}
-
-// natsCredentials reads the passwords of subscribers and connectors, which it
-// makes the first time they are needed.
-func natsCredentials(d datadir.Dir) (embedded.Credentials, error) {
-	b, err := os.ReadFile(d.Credentials())
-	if errors.Is(err, fs.ErrNotExist) {
-		made, err := embedded.NewCredentials(rand.Reader)
-		if err != nil {
-			return made, err
-		}
-		content, err := json.Marshal(made)
-		if err != nil {
-			return made, err
-		}
-		return made, datadir.WriteFileSynced(d.Credentials(), append(content, '\n'))
-	}
-	if err != nil {
-		return embedded.Credentials{}, cli.Errorf(cli.ExitDirectory, "%w", err)
-	}
-	var c embedded.Credentials
-	if err := json.Unmarshal(b, &c); err != nil {
-		return c, cli.Errorf(cli.ExitDirectory, "%s cannot be read: %w; delete it to get new passwords at the next start", d.Credentials(), err)
-	}
-	if err := c.Validate(); err != nil {
-		return c, cli.Errorf(cli.ExitDirectory, "%s: %w; delete it to get new passwords at the next start", d.Credentials(), err)
-	}
-	return c, nil
 }

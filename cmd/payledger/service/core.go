@@ -13,9 +13,8 @@ import (
 
 	"payledger/cmd/payledger/checkpoints"
 	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/members"
-	"payledger/cmd/payledger/noderebuild"
 	"payledger/cmd/payledger/nodewitness"
 	"payledger/domain"
 	"payledger/domain/installation"
@@ -26,9 +25,7 @@ import (
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
-	"payledger/httpapi/wire"
 	"payledger/notifier/consumers"
-	"payledger/notifier/filecopy"
 	"payledger/notifier/webhook"
 	"payledger/projections"
 )
@@ -40,7 +37,7 @@ type core struct {
 	dir     datadir.Dir
 	log     zerolog.Logger
 	store   *bolt.Store       // the directory's own file
-	node    *members.Node     // the directory's part in a cluster; nil: it is alone
+	node    *clusternode.Node // the directory's part in a cluster; nil: it is alone
 	ledger  eventstore.Ledger // of the file, or in a cluster of all nodes
 	views   *projections.Engine
 	ids     *domain.IDs
@@ -55,7 +52,6 @@ type core struct {
 	tracer     *tracing.Tracer    // nil: nothing is traced
 	seed       func(route string) // lets a route's counters begin with 0
 
-	copies    *filecopy.Server // of the log, for other nodes; nil: the directory is alone
 	closeLog  func() error
 	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
@@ -81,7 +77,8 @@ type CoreOptions struct {
 
 	Reading bool // a command that only reads: the directory may be read-only
 
-	Member *members.Member // what the directory is in a cluster, to take part; nil: it is alone
+	Cluster    *clusternode.Cluster // what the directory is in a cluster; nil: it is alone
+	NodeListen string               // see clusternode.Config
 }
 
 // openCore locks the directory, opens the log and brings the projections up
@@ -122,7 +119,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	counted, seed := paymentMetrics(o.Metrics)
 	ledger := eventstore.Ledger{Store: opened.log, Codec: codec}
 	views, signed, err := checkpoints.Open(ctx, d, checkpoints.Options{Store: store, Key: signer, Log: o.Log, Paced: o.Metrics != nil, Now: time.Now},
-		projections.Config{Path: d.Projections(), Store: opened.folded, Codec: codec, LogID: store.LogID(), Progress: o.Progress, Changed: counted})
+		projections.Config{Path: d.Projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress, Changed: counted})
 	if err != nil {
 		return nil, err
 	}
@@ -164,11 +161,8 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1),
 	}
 	if opened.node != nil {
-		if c.copies, err = noderebuild.Serve(stopping, opened.node, d); err != nil {
-			return nil, errors.Join(err, deliveries.close(), views.Close())
-		}
 		if err := signed.Witness(nodewitness.Config{Node: opened.node}); err != nil {
-			return nil, errors.Join(err, c.copies.Close(), deliveries.close(), views.Close())
+			return nil, errors.Join(err, deliveries.close(), views.Close())
 		}
 	}
 	if o.Metrics == nil && !o.Reading && opened.node == nil { // a server does it when it has begun
@@ -176,13 +170,9 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 			return nil, errors.Join(err, deliveries.close(), views.Close())
 		}
 	}
-	opened.follow()
 	go func() { c.viewsDone <- views.Run(runCtx) }()
 	signed.Begin()
 	c.beside.Go(func() { times.Run(runCtx) })
-	if opened.node != nil {
-		c.beside.Go(func() { c.dropRetired(runCtx) })
-	}
 	return c, nil
 }
 
@@ -231,10 +221,6 @@ func (c *core) watchLog(m prometheus.Registerer) {
 func (c *core) close() error {
 	c.signed.Finish()
 	c.stop()
-	var copied error
-	if c.copies != nil {
-		copied = c.copies.Close()
-	}
 	closed := c.deliveries.close()
 	c.stopViews()
 	err := <-c.viewsDone
@@ -242,17 +228,13 @@ func (c *core) close() error {
 		err = nil
 	}
 	c.beside.Wait()
-	return errors.Join(copied, closed, err, c.consumers.Save(), c.views.Close(), c.closeLog())
+	return errors.Join(closed, err, c.consumers.Save(), c.views.Close(), c.closeLog())
 }
 
 // merchantConfig is what both HTTP handlers need of the core.
 func (c *core) merchantConfig() merchant.Config {
-	var nodes func() int // this one alone
-	if c.node != nil {
-		nodes = c.node.Server.Live
-	}
 	return merchant.Config{
-		Nodes: nodes, KeyTimes: c.keyTimes, Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
+		KeyTimes: c.keyTimes, Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
 		Checkpoint: c.signed.Checkpoint, Webhooks: c.deliveries, Stopping: c.stopping, Tracer: c.tracer,
 	}
 }
@@ -264,18 +246,5 @@ func (c *core) adminHandler(running httpadmin.Config) (http.Handler, error) {
 	config.Config = c.merchantConfig()
 	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
 	config.Log, config.Backup, config.Consumers, config.Record = c.log, c.store.Backup, c.consumers, c.acts.record
-	if c.node != nil {
-		config.Consumers = noNewConsumers{c.consumers}
-	}
 	return httpadmin.New(config)
-}
-
-// noNewConsumers refuses to make consumers that could not connect.
-type noNewConsumers struct{ *consumers.Book }
-
-// Create implements admin.Consumers.
-func (noNewConsumers) Create(context.Context, string, string, consumers.Record) (installation.NewNATSConsumer, error) {
-	return installation.NewNATSConsumer{}, wire.Problem{
-		Code: domain.NATSExternal, Detail: "The NATS servers of a cluster take no clients. Read events with GET /v1/events of any node.",
-	}
 }

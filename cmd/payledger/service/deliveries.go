@@ -61,7 +61,7 @@ func openDeliveries(d datadir.Dir, o CoreOptions, ledger eventstore.Ledger, view
 }
 
 // send sends until ctx ends. In a cluster another node may have begun to: then this one
-// stops, and begins again if it still is the sequencer.
+// stops, and begins again if it still is the leader.
 func (d *deliveries) send(ctx context.Context, metrics prometheus.Registerer) error {
 	for {
 		err := d.Run(ctx, metrics)

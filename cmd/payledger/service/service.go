@@ -22,15 +22,16 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/httpserver"
-	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/diskspace"
+	"payledger/eventstore/replog"
 	"payledger/httpapi"
 	"payledger/httpapi/conns"
+	"payledger/httpapi/peer"
 	"payledger/notifier/bus"
 	"payledger/notifier/webhook"
 )
@@ -39,9 +40,9 @@ import (
 type Options struct {
 	Listen, PublicURL, AdminListen string
 	NATSListen                     string
-	NodeListen                     members.ListenAddress // see members.Member
-	NATS                           bus.External          // without a URL: the embedded server
-	NATSTLS                        *tls.Config           // of NATSListen; nil: none
+	NodeListen                     string       // see clusternode.Config
+	NATS                           bus.External // without a URL: the embedded server
+	NATSTLS                        *tls.Config  // of NATSListen; nil: none
 	Sandbox                        bool
 	WebhookAllowPrivate            bool
 	WebhookSchedule                webhook.Schedule // nil: the default
@@ -96,14 +97,14 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 // serve serves the directory until all ends.
 func (s *server) serve(ctx context.Context) error {
 	d, o, metrics, started := s.dir, s.Options, s.metrics, s.end.Started
-	member, err := memberOf(d, o)
+	cluster, err := clusterOf(d, o)
 	if err != nil {
 		return err
 	}
 	core, err := openCore(ctx, d, CoreOptions{
 		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
 		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: s.room.Webhooks, Metrics: metrics, Committed: s.committed, Tracer: s.tracer,
-		Member: member,
+		Cluster: cluster, NodeListen: o.NodeListen,
 	})
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		o.Log.Warn().Err(err).Msg("payledger is stopped before it is ready")
@@ -141,6 +142,10 @@ func (s *server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	public, adminHandler = core.forwarded(peer.Public, public, document), core.forwarded("admin", adminHandler, ofNode)
+	if core.node != nil {
+		core.node.ServePeers()
+	}
 	socket, err := d.ListenSocket()
 	if err != nil {
 		return fmt.Errorf("opening the admin socket: %w", err)
@@ -157,6 +162,10 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	// First of all at the end: a drain would wait for feeds that are followed.
 	started("the feeds", func() error { core.stop(); return nil })
+	if !core.awaitPart(ctx) {
+		o.Log.Warn().Msg("payledger is stopped before it is ready")
+		return nil
+	}
 	s.up()
 	if err := s.ready(s.at); err != nil {
 		return err
@@ -177,15 +186,15 @@ func (s *server) serve(ctx context.Context) error {
 // written any more. A failure of the log is the cause of all others, and a log that lost its
 // file is saved first.
 func (c *core) run(ctx context.Context, b *messaging) (dead bool, err error) {
-	var duplicate <-chan struct{} // nil: the directory is alone
+	var twice <-chan struct{} // nil: the directory is alone
 	if c.node != nil {
-		duplicate = c.node.Duplicate().Done()
+		twice = c.node.Store.Twice()
 	}
 	select {
 	case <-ctx.Done():
 		return false, nil
-	case <-duplicate:
-		return true, context.Cause(c.node.Duplicate())
+	case <-twice:
+		return true, cli.Errorf(cli.ExitDirectory, "stopping node %s: %w", c.node.Node, replog.ErrTwice)
 	case <-c.store.Fatal():
 	case err = <-c.viewsDone:
 		c.viewsDone <- err

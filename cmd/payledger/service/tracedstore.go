@@ -7,23 +7,36 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"payledger/eventstore"
-	"payledger/eventstore/bolt"
+	"payledger/eventstore/replog"
 	"payledger/eventstore/tracing"
 )
 
 // tracedStore is the log, with a span for each commit whose event is part of a
 // trace, from when it was decided until it is durable.
 type tracedStore struct {
-	*bolt.Store
+	eventstore.Store
 	tracer *tracing.Tracer
 }
 
+// tracedNode is the same of a node.
+type tracedNode struct {
+	tracedStore
+	node *replog.Store
+}
+
+// Arrive implements eventstore.Confirmer.
+func (s tracedNode) Arrive(soon bool) func(context.Context) error { return s.node.Arrive(soon) }
+
 // traced is the store itself without a tracer.
-func traced(s *bolt.Store, t *tracing.Tracer) eventstore.Store {
+func traced(s eventstore.Store, t *tracing.Tracer) eventstore.Store {
 	if t == nil {
 		return s
 	}
-	return tracedStore{s, t}
+	with := tracedStore{s, t}
+	if node, ok := s.(*replog.Store); ok {
+		return tracedNode{with, node}
+	}
+	return with
 }
 
 // Append implements eventstore.Store.

@@ -1,7 +1,6 @@
-// Package recent holds in memory what was recorded last: the newest records, the
-// last position of each stream, and the ids of the newest commits. So following
-// the log, loading a stream that is in use and recognising a commit that is sent
-// again need no disk.
+// Package recent holds in memory what was recorded last: the newest records, and the
+// last position of each stream. So following the log and loading a stream that is in use
+// need no disk.
 package recent
 
 import (

@@ -58,7 +58,6 @@ type Config struct {
 	Keys      *Keys
 	Webhooks  *webhooks.API    // nil: there are no pages about webhooks
 	Visits    int              // requests for pages a minute and address; 0: no limit
-	Nodes     func() int       // how many servers share the requests; nil: one
 	Now       func() time.Time // the clock
 	PublicURL string           // where the world reaches this program, without a trailing slash
 	Sandbox   bool             // payments can be settled by hand
@@ -102,7 +101,7 @@ func newHandler(c Config, p Pages) (*handler, error) {
 	}
 	h := &handler{
 		Config: c, prefix: base.EscapedPath(), secure: base.Scheme == "https", origins: http.NewCrossOriginProtection(),
-		byAddress: edge.NewLimiter("account-visits", c.Nodes), byProject: edge.NewLimiter("account-pages", c.Nodes),
+		byAddress: edge.NewLimiter("account-visits"), byProject: edge.NewLimiter("account-pages"),
 	}
 	if base.Host != "" {
 		if err := h.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {

@@ -37,35 +37,6 @@ func (s *Server) Replicas() int {
 	return 1 + len(s.config.Cluster.Peers)
 }
 
-// Live is how many servers of the cluster are connected, this one included.
-func (s *Server) Live() int {
-	s.mu.Lock()
-	current := s.current
-	s.mu.Unlock()
-	if current == nil {
-		return 1
-	}
-	return 1 + current.NumRemotes()
-}
-
-// Connected are the names of the other servers of the cluster that are connected.
-func (s *Server) Connected() (names []string) {
-	s.mu.Lock()
-	current := s.current
-	s.mu.Unlock()
-	if current == nil {
-		return nil
-	}
-	routes, err := current.Routez(nil)
-	if err != nil {
-		return nil
-	}
-	for _, r := range routes.Routes {
-		names = append(names, r.RemoteName)
-	}
-	return names
-}
-
 // Deserted reports whether the server is one of a cluster and has no connection to some
 // other one. If it ended now, no majority might be left.
 func (s *Server) Deserted() bool {

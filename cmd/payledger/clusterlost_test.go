@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"payledger/cmd/payledger/datadir"
 	"payledger/httpapi/wire"
 )
 
@@ -24,7 +25,7 @@ func TestFirstNodeIsLostAtOnce(t *testing.T) {
 			time.Sleep(after)
 			n.loses(t, 0)
 			n.dirs[0] = n.dirs[1] // where commands are given
-			n.sequencer(t, 1)     // a command waits no longer than ten seconds for one
+			n.leader(t, 1)        // a command waits no longer than ten seconds for one
 			n.project(t)
 			does(t, "webhook", "add", h.URL+"/hook", "--data", n.dirs[1])
 			ids := n.payments(t, 1, 3)
@@ -34,6 +35,35 @@ func TestFirstNodeIsLostAtOnce(t *testing.T) {
 			eventually(t, "every payment's outcome is notified", func() bool { return h.knows(ids) })
 			n.handsOver(t, h, 1, 2)
 		})
+	}
+}
+
+// TestLOGIsLost: without the common write-ahead log on all three machines, or with that of one
+// of them gone, the nodes go on by themselves with all that was answered.
+func TestLOGIsLost(t *testing.T) {
+	unraced(t)
+	t.Parallel()
+	n := newNodes(t)
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	ids := n.payments(t, 0, 6)
+	for _, lost := range [][]int{{1}, {0, 1, 2}} {
+		for _, i := range lost {
+			n.servers[i].kill()
+		}
+		for _, i := range lost {
+			if err := os.RemoveAll(datadir.Dir(n.dirs[i]).ClusterNATS()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.start(t, lost...)
+		for i, id := range ids {
+			if a, ok := n.persist(t, i, "GET", "/v1/payments/"+id, ""); !ok || a.Status != 200 {
+				t.Errorf("payment %s: %d %s", id, a.Status, a.Body)
+			}
+		}
+		ids = append(ids, n.payments(t, 1, 3)...)
+		n.agree(t, len(ids))
 	}
 }
 
@@ -63,7 +93,7 @@ func (n *nodes) loses(t testing.TB, node int) {
 // was sent, and nothing is sent again.
 func (n *nodes) handsOver(t testing.TB, h *hook, one, other int) {
 	t.Helper()
-	was := n.sequencer(t, one)
+	was := n.leader(t, one)
 	to := one + other - was
 	ids := n.payments(t, one, 2)
 	for _, id := range ids {
