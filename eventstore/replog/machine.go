@@ -421,7 +421,10 @@ func (m *machine) fed(now time.Duration, e fed) (out []effect) {
 // land: LOG has the group that was under way.
 func (m *machine) land(now time.Duration) (out []effect) {
 	f := m.flight
-	m.flight, m.began = nil, now
+	m.flight = nil
+	if !m.unfit { // else it stays as it was, however many reads it serves
+		m.began = now
+	}
 	m.place.seq++
 	m.landed = binary.BigEndian.Uint64(f.group.Nonce[8:])
 	m.end, m.read = f.group.End(), true

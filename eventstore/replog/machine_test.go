@@ -151,3 +151,35 @@ func TestDiverged(t *testing.T) {
 		}
 	}
 }
+
+// A leader that cannot do its work gives up within a moment, however many reads it serves.
+func TestUnfitLeaderServesReads(t *testing.T) {
+	t.Parallel()
+	m := newMachine("A", []string{"B"}, [8]byte{1}, bolt.Tip{Last: 5})
+	m.step(0, heard{log: "x", last: 1, leader: "A"})
+	m.step(0, fed{place{"x", 1}, &Group{}})
+	m.step(0, applied{place{"x", 1}, bolt.Tip{Last: 5}, bolt.Tip{Last: 5}})
+	m.step(0, answered{"B", m.term, &bolt.Tip{}})
+	read := func(now time.Duration) (out []effect) {
+		out = append(m.step(now, reading{uint64(now)}), m.step(now, tick{})...)
+		if m.flight != nil {
+			out = append(out, m.step(now, accepted{m.flight.group.Nonce, m.flight.expects.seq + 1})...)
+		}
+		return out
+	}
+	for now := time.Duration(0); now < time.Minute; now += 50 * time.Millisecond {
+		if now == 30*time.Second {
+			m.step(now, fitness{unfit: true})
+		}
+		for _, x := range read(now) {
+			if _, ok := x.(stepDown); !ok {
+				continue
+			}
+			if after := now - 30*time.Second; after < 0 || after > patience+100*time.Millisecond {
+				t.Errorf("it gives up %v after it has become unfit", after)
+			}
+			return
+		}
+	}
+	t.Error("it does not give up")
+}
