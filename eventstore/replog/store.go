@@ -109,7 +109,8 @@ type mark struct {
 	at time.Time
 }
 
-// Open opens the node's event log. The node takes no part before Begin.
+// Open opens the node's event log, and adds what the leader has, if one answers. The node
+// takes no part before Begin.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.LostAfter == 0 {
 		c.LostAfter = lostTime
@@ -125,6 +126,11 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if s.Store, err = bolt.Open(c.Path, c.Bolt); err != nil {
 		s.end()
 		return nil, err
+	}
+	for _, p := range names(c.Peers) { // so that who opens the file finds it as far as that can be
+		if _, err := Copy(ctx, c.Client, c.Peers[p], true, s.Store, func(eventstore.Position) {}); err == nil {
+			break
+		}
 	}
 	tip, err := s.Tip()
 	if err != nil {
