@@ -70,10 +70,10 @@ func TestRunbookNamesDataFiles(t *testing.T) {
 	}
 	for _, name := range datadir.Dir(s.Data).Files() {
 		// The first is there from a restore to the next start, the second a minute after
-		// a key was used, the third once a consumer has read, the next two in a cluster, and
+		// a key was used, the third once a consumer has read, the next four in a cluster, and
 		// the last of an earlier version.
 		d := datadir.Dir(s.Data)
-		if slices.Contains([]string{d.Restored(), d.KeyTimes(), d.Consumers(), d.Cluster(), d.ClusterNATS(), d.File("lanes.db")}, name) {
+		if slices.Contains([]string{d.Restored(), d.KeyTimes(), d.Consumers(), d.Cluster(), d.ClusterKey(), d.WitnessKey(), d.ClusterNATS(), d.File("lanes.db")}, name) {
 			if !strings.Contains(table, "`"+filepath.Base(name)) {
 				t.Errorf("the runbook does not say what %s is", name)
 			}
