@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -35,6 +36,7 @@ const (
 	trimEvery = 10 * time.Second
 	feedBeat  = 500 * time.Millisecond // of the feed's consumer: a dead one is noticed within two
 	feedAhead = 256                    // messages
+	feedKept  = time.Minute            // without a reader
 )
 
 // The headers of a message. Its body is the records, each behind its length as a varint.
@@ -188,27 +190,36 @@ func (s *Store) feed(ctx context.Context, log string) {
 	}
 }
 
+// feedFrom reads with a consumer of its own, which may be made on a server that has just died:
+// then it is not answered, and another one is made under another name. An ordered consumer of
+// nats.go tries the same name for ever.
 func (s *Store) feedFrom(ctx context.Context, log string, from *uint64) error {
-	consumer, err := s.js.OrderedConsumer(ctx, StreamName, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(*from, 1),
+	making, cancel := context.WithTimeout(ctx, publishTime)
+	defer cancel()
+	consumer, err := s.js.CreateConsumer(making, StreamName, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(*from, 1), AckPolicy: jetstream.AckNonePolicy,
+		Replicas: 1, MemoryStorage: true, InactiveThreshold: feedKept,
 	})
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(feedAhead), jetstream.PullHeartbeat(feedBeat))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(feedAhead), jetstream.PullHeartbeat(feedBeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, messages.Stop)()
 	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx)) // while the consumer is made again it misses a Stop
+	for next := uint64(1); ; next++ {
+		m, err := messages.Next()
 		if err != nil {
 			return err
 		}
 		meta, err := m.Metadata()
 		if err != nil {
 			return err
+		}
+		if meta.Sequence.Consumer != next {
+			return fmt.Errorf("delivery %d came after %d", meta.Sequence.Consumer, next-1)
 		}
 		if m.Subject() != subject+log {
 			return fmt.Errorf("its messages are of %s, not of %s%s", m.Subject(), subject, log)
@@ -241,8 +252,17 @@ func (s *Store) stepDown(to string) error {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
 	defer cancel()
-	_, err := s.conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+StreamName, request)
-	return err
+	reply, err := s.conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+StreamName, request)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(reply.Data, &answer); err != nil || answer.Error == nil {
+		return err
+	}
+	return answer.Error
 }
 
 // trim removes from LOG what all nodes have in their files, but its last message. A peer

@@ -492,15 +492,22 @@ func (s *Store) Stop(why error) {
 // Yield makes another node the leader, the one that is named or any, and waits until it
 // is one; only the leader can.
 func (s *Store) Yield(ctx context.Context, to string) error {
-	if err := s.canLead(to); err != nil {
-		return err
+	if !s.Status().Ready {
+		return ErrNotLeader
 	}
-	s.post(leaving{to})
-	for {
-		for _, p := range s.askPeers(ctx) {
-			if p.Ready && (to == "" || p.Name == to) {
-				return nil
+	for began := false; ; began = true {
+		peers := s.askPeers(ctx)
+		if i := slices.IndexFunc(peers, func(p Status) bool { return p.Ready }); i >= 0 {
+			if leader := peers[i].Name; to != "" && leader != to { // LOG has elected another one
+				return s.askToYield(ctx, leader, to)
 			}
+			return nil
+		}
+		if err := able(peers, to, began); err != nil {
+			return err
+		}
+		if s.Status().Ready { // not asked yet, or in vain
+			s.post(leaving{to})
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("another node was asked to lead, and none does yet: %w", ctx.Err())
@@ -511,33 +518,34 @@ func (s *Store) Yield(ctx context.Context, to string) error {
 
 // Promote makes a node the leader, whoever leads now.
 func (s *Store) Promote(ctx context.Context, to string) error {
-	switch leader, here := s.Leader(); {
+	leader, here := s.Leader()
+	switch {
 	case here && to == s.config.Name:
 		return nil
 	case here:
 		return s.Yield(ctx, to)
 	case s.config.Peers[leader] == "":
 		return ErrNotLeader
-	default:
-		body, err := request(ctx, s.config.Client, http.MethodPost, s.config.Peers[leader]+pathYield+"?to="+url.QueryEscape(to))
-		if err != nil {
-			return err
-		}
-		return body.Close()
 	}
+	return s.askToYield(ctx, leader, to)
 }
 
-// canLead says why the leader cannot be followed by the node that is named, or by any.
-func (s *Store) canLead(to string) error {
-	own := s.Status()
-	if !own.Ready {
-		return ErrNotLeader
+func (s *Store) askToYield(ctx context.Context, leader, to string) error {
+	body, err := request(ctx, s.config.Client, http.MethodPost, s.config.Peers[leader]+pathYield+"?to="+url.QueryEscape(to))
+	if err != nil {
+		return err
 	}
+	return body.Close()
+}
+
+// able says why none of the peers can lead, or not the one that is named. silent: one that does
+// not answer might.
+func able(peers []Status, to string, silent bool) error {
 	var errs []error
-	for _, p := range s.lastPeers() {
+	for _, p := range peers {
 		switch {
 		case to != "" && p.Name != to:
-		case p.Silent != "":
+		case p.Silent != "" && !silent:
 			errs = append(errs, fmt.Errorf("node %s does not answer: %s", p.Name, p.Silent))
 		case p.Unfit != "" || p.Stopped != "":
 			errs = append(errs, fmt.Errorf("node %s cannot lead: %s", p.Name, cmp.Or(p.Stopped, p.Unfit)))
