@@ -148,8 +148,10 @@ func (n *nodes) start(t testing.TB, which ...int) {
 		started[i], outs[i] = s, out
 		t.Cleanup(func() {
 			if t.Failed() && !s.killed() {
-				out, _ := payledger(t, "status", "--data", n.dirs[i], "--json")
-				t.Logf("status of node %s: %s", nodeNames[i], out)
+				for _, args := range [][]string{{"status"}, {"cluster", "status"}} {
+					out, _ := payledger(t, append(args, "--data", n.dirs[i], "--json")...)
+					t.Logf("%s of node %s: %s", strings.Join(args, " "), nodeNames[i], out)
+				}
 			}
 			s.cmd.Process.Kill() //nolint:errcheck // it may be gone already
 			if t.Failed() {
