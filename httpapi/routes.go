@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"strings"
 
 	"payledger/domain/projects"
 	"payledger/httpapi/account"
@@ -9,6 +10,7 @@ import (
 	"payledger/httpapi/docs"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/peer"
 	"payledger/httpapi/webhooks"
 
 	"github.com/gorilla/mux"
@@ -143,6 +145,11 @@ func (c Config) docs() docs.Config {
 // serve asks for credentials before it says what exists: under a version of
 // the API every path is closed to strangers.
 func (a *api) serve(x *edge.Exchange) {
+	path := x.Request.URL.Path + "/"
+	if err := peer.Check(x.Request); err != nil && !strings.HasPrefix(path, "/p/") && !strings.HasPrefix(path, account.Path+"/") { // pages say it themselves
+		x.Fail(err)
+		return
+	}
 	if _, versioned := edge.Version(x.Request.URL.EscapedPath()); versioned {
 		if err := a.m.Authenticate(x); err != nil {
 			x.Fail(err)

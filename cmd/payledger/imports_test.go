@@ -417,7 +417,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi",
 			why:     "the one table of routes: it knows each room's door; what the rooms need of NATS is an interface they declare",
-			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -450,7 +450,7 @@ func rooms() []room {
 			folder: "httpapi/merchant",
 			why:    "what merchants can have done: it works while NATS is away, and what it needs of it is an interface it declares",
 			ours: []string{
-				"domain", "domain/projects", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/strictjson", "httpapi/wire",
+				"domain", "domain/projects", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/peer", "httpapi/strictjson", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -466,7 +466,7 @@ func rooms() []room {
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
+				"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -501,7 +501,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/checkout",
 			why:     "the customer's page is reached without a key, so it gets at nothing but what it is handed",
-			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/ui"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/peer", "httpapi/ui"},
 			modules: []string{zerolog},
 		},
 		{
@@ -514,7 +514,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/account/frame",
 			why:     "sessions, forms and failures are those of every page; what a page shows is the page's own matter",
-			ours:    []string{"domain", "domain/projects", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, zerolog, "github.com/gorilla/securecookie"},
 			keepOut: []string{"encoding/json"},
 		},

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/peer"
 	"payledger/httpapi/wire"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -218,7 +220,7 @@ func New(cfg Config) (http.Handler, error) {
 	a := &admin{cfg: cfg, api: api}
 	router := edge.NewRouter(a.routes(), a.enter)
 	return e.Wrap(func(x *edge.Exchange) {
-		if err := identify(x); err != nil {
+		if err := cmp.Or(peer.Check(x.Request), identify(x)); err != nil {
 			x.Fail(err)
 			return
 		}

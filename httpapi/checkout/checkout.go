@@ -1,6 +1,7 @@
 package checkout
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
+	"payledger/httpapi/peer"
 	"payledger/httpapi/ui"
 )
 
@@ -105,7 +107,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if token, ok := strings.CutSuffix(path, statusSuffix); ok {
 		v.token, answer, refuse = token, h.status, h.failStatus
 	}
-	err := h.admit(v)
+	err := cmp.Or(peer.Check(r), h.admit(v))
 	if err == nil {
 		err = answer(w, v)
 	}

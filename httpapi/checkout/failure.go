@@ -10,6 +10,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/httpapi/peer"
 	"payledger/httpapi/ui"
 )
 
@@ -60,12 +61,13 @@ func (f *failure) Unwrap() error { return f.cause }
 func failureOf(err error) *failure {
 	var f *failure
 	var fatal *eventstore.FatalError
+	var leaderless *peer.UnavailableError
 	switch {
 	case errors.As(err, &f):
 		return f
-	case errors.Is(err, eventstore.ErrUnconfirmed):
+	case errors.Is(err, eventstore.ErrUnconfirmed), errors.As(err, &leaderless) && leaderless.Unknown:
 		return &failure{status: http.StatusServiceUnavailable, why: undecided, retryAfter: 2, cause: err}
-	case eventstore.Passing(err), errors.Is(err, eventstore.ErrClosed),
+	case leaderless != nil, eventstore.Passing(err), errors.Is(err, eventstore.ErrClosed),
 		errors.As(err, &fatal), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &failure{status: http.StatusServiceUnavailable, why: unavailable, retryAfter: 5, cause: err}
 	}

@@ -6,6 +6,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/peer"
 	"payledger/httpapi/wire"
 	"payledger/projections"
 )
@@ -18,7 +19,12 @@ func Explain(err error) (p wire.Problem, known bool) {
 	var damaged *projections.DamagedError
 	var suspended *eventstore.SuspendedError
 	var corrupt *eventstore.CorruptError
+	var unavailable *peer.UnavailableError
 	switch {
+	case errors.As(err, &unavailable) && !unavailable.Unknown:
+		return edge.Unavailable("1", "The servers are electing the one that records payments. Try again in a moment; nothing was stored."), true
+	case unavailable != nil:
+		return edge.Unfinished(), true
 	case errors.Is(err, eventstore.ErrFull):
 		return edge.Unavailable("30", "The disk of the server is full: nothing new is recorded. Reading works. Try again later; nothing was stored."), true
 	case errors.As(err, &suspended):

@@ -42,9 +42,29 @@ type Config struct {
 	Node  Node
 	// Log is what peers ask of each other about the log: requests below /log/.
 	Log http.Handler
-	// Unavailable answers a request for which there is no leader; unknown says that the
-	// leader may have recorded what it asks for.
-	Unavailable func(w http.ResponseWriter, r *http.Request, unknown bool)
+}
+
+// UnavailableError: the cluster has no leader that answers a request.
+type UnavailableError struct{ Unknown bool } // what it asks for may be recorded
+
+func (e *UnavailableError) Error() string {
+	return "the nodes of the cluster have no leader that answers"
+}
+
+type unavailableKey struct{}
+
+// Check is an *UnavailableError if the request cannot be answered. The handlers behind a Port
+// ask first, so that each says it in the form of its answers.
+func Check(r *http.Request) error {
+	if err, ok := r.Context().Value(unavailableKey{}).(*UnavailableError); ok {
+		return err
+	}
+	return nil
+}
+
+// refuse has a listener's handler say that a request cannot be answered.
+func refuse(local http.Handler, w http.ResponseWriter, r *http.Request, unknown bool) {
+	local.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), unavailableKey{}, &UnavailableError{Unknown: unknown})))
 }
 
 // Port forwards requests to the leader, and takes those that were forwarded.
@@ -152,7 +172,8 @@ func (p *Port) Forward(listener string, local http.Handler) http.Handler {
 			r.Out.Header.Set(headClient, r.In.RemoteAddr)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			p.config.Unavailable(w, r, !reads(r) && !errors.As(err, new(*dialError)))
+			strip(r, listener)
+			refuse(local, w, r, !reads(r) && !errors.As(err, new(*dialError)))
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +181,7 @@ func (p *Port) Forward(listener string, local http.Handler) http.Handler {
 		case here:
 			p.local[listener].ServeHTTP(w, r)
 		case leader == "" || leader == p.config.Name:
-			p.config.Unavailable(w, r, false)
+			refuse(local, w, r, false)
 		default:
 			to.ServeHTTP(w, r)
 		}
@@ -191,23 +212,28 @@ func (p *Port) Handler() http.Handler {
 			return
 		}
 		r = r.Clone(r.Context())
-		r.RemoteAddr = r.Header.Get(headClient)
-		r.Header.Del(headClient)
-		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(r.URL.Path, "/"+listener), strings.TrimPrefix(r.URL.RawPath, "/"+listener)
+		strip(r, listener)
 		r.RequestURI = (&url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}).RequestURI()
 		r.TLS = nil
-		if _, here := p.config.Node.Leader(); !here {
-			p.config.Unavailable(w, r, false) // it does not go on from node to node
-			return
-		}
 		local.ServeHTTP(w, r)
 	})
+}
+
+// strip makes of a request on its way what it was when it came.
+func strip(r *http.Request, listener string) {
+	r.RemoteAddr = r.Header.Get(headClient)
+	r.Header.Del(headClient)
+	r.URL.Path, r.URL.RawPath = strings.TrimPrefix(r.URL.Path, "/"+listener), strings.TrimPrefix(r.URL.RawPath, "/"+listener)
 }
 
 // confirmed holds the answers back until they are known to be true.
 func (p *Port) confirmed(local http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &confirming{ResponseWriter: w, port: p, request: r, confirm: p.config.Node.Arrive(reads(r))}
+		if _, here := p.config.Node.Leader(); !here { // a forwarded request does not go on from node to node
+			refuse(local, w, r, false)
+			return
+		}
+		c := &confirming{ResponseWriter: w, local: local, request: r, confirm: p.config.Node.Arrive(reads(r))}
 		local.ServeHTTP(c, r)
 		if !c.began {
 			c.WriteHeader(http.StatusOK)
@@ -221,7 +247,7 @@ func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method
 // cannot be, that the service is unavailable instead.
 type confirming struct {
 	http.ResponseWriter
-	port    *Port
+	local   http.Handler
 	request *http.Request
 	confirm func(context.Context) error
 
@@ -240,7 +266,7 @@ func (c *confirming) WriteHeader(status int) {
 	if err := c.confirm(c.request.Context()); err != nil {
 		c.refused = true
 		clear(c.Header())
-		c.port.config.Unavailable(c.ResponseWriter, c.request, !reads(c.request))
+		refuse(c.local, c.ResponseWriter, c.request, !reads(c.request))
 		return
 	}
 	c.ResponseWriter.WriteHeader(status)

@@ -73,12 +73,8 @@ func start(t *testing.T, local func(n *node) http.Handler) (nodes [3]*node) {
 		n.port = New(Config{
 			Name: n.name, Peers: peers, TLS: tlsOf(t, clusterKey, n.name), Node: n,
 			Log: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s %s", n.name, r.URL.Path) }),
-			Unavailable: func(w http.ResponseWriter, _ *http.Request, unknown bool) {
-				w.Header().Set("Retry-After", "1")
-				http.Error(w, fmt.Sprintf("unavailable, unknown %t", unknown), http.StatusServiceUnavailable)
-			},
 		})
-		n.public = httptest.NewServer(n.port.Forward(Public, local(n)))
+		n.public = httptest.NewServer(n.port.Forward(Public, saysWhatItCannot(local(n))))
 		n.peers.Listener = tls.NewListener(n.peers.Listener, tlsOf(t, clusterKey, n.name))
 		n.peers.Start()
 		t.Cleanup(func() {
@@ -88,6 +84,20 @@ func start(t *testing.T, local func(n *node) http.Handler) (nodes [3]*node) {
 		})
 	}
 	return nodes
+}
+
+// saysWhatItCannot answers requests that cannot be answered, and says what they asked for.
+func saysWhatItCannot(local http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var unavailable *UnavailableError
+		if errors.As(Check(r), &unavailable) {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintf(w, "%s from %s: unavailable, unknown %t", r.URL.EscapedPath(), r.RemoteAddr, unavailable.Unknown)
+			return
+		}
+		local.ServeHTTP(w, r)
+	})
 }
 
 func echo(n *node) http.Handler {
@@ -146,7 +156,7 @@ func TestNoLeader(t *testing.T) {
 		t.Helper()
 		for _, n := range nodes[1:] {
 			status, text, h := ask(t, "POST", n.public.URL+"/v1/payments", "")
-			if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || !strings.Contains(text, fmt.Sprintf("unknown %t", unknown)) {
+			if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || !strings.HasPrefix(text, "/v1/payments from 127.0.0.1:") || !strings.HasSuffix(text, fmt.Sprintf("unknown %t", unknown)) {
 				t.Errorf("%s, at node %s: %d %s", what, n.name, status, text)
 			}
 		}

@@ -36,8 +36,6 @@ type Config struct {
 	Bolt    bolt.Options
 	Log     zerolog.Logger
 	Version string // of the program
-	// Unavailable answers a request for which there is no leader: see peer.Config.
-	Unavailable func(w http.ResponseWriter, r *http.Request, unknown bool)
 }
 
 // Node is a node: its log, and once it takes part its NATS server, the connection to that, and
@@ -73,7 +71,7 @@ func (c *Cluster) Open(ctx context.Context, conf Config) (*Node, error) {
 		return nil, err
 	}
 	n.Port = peer.New(peer.Config{
-		Name: c.Node, Peers: c.Peers(), TLS: n.tls, Node: n, Log: n.asked, Unavailable: conf.Unavailable,
+		Name: c.Node, Peers: c.Peers(), TLS: n.tls, Node: n, Log: n.asked,
 	})
 	saved, err := filepath.Glob(conf.Dir.Ledger() + ".saved-*")
 	if err == nil && len(saved) == 0 && !datadir.Exists(conf.Dir.Ledger()) { // one that was saved has to come back

@@ -33,6 +33,10 @@ const patience = 2 * time.Minute
 // payment, GET tells how many there are.
 func ledger(n **Node) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := peer.Check(r); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
 		store := (*n).Store
 		if r.Method == http.MethodGet {
 			last, err := store.Last(r.Context())
@@ -78,9 +82,6 @@ func (x *three) start(i int) {
 	}
 	n, err := c.Open(x.t.Context(), Config{
 		Dir: x.dirs[i], Bolt: bolt.Options{MinFree: 1}, Log: zerolog.New(zerolog.NewTestWriter(x.t)),
-		Unavailable: func(w http.ResponseWriter, _ *http.Request, unknown bool) {
-			http.Error(w, fmt.Sprintf("unavailable, unknown %t", unknown), http.StatusServiceUnavailable)
-		},
 	})
 	if err == nil {
 		err = n.Start(x.t.Context(), embedded.Config{Log: zerolog.New(zerolog.NewTestWriter(x.t))})

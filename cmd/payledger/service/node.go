@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +20,6 @@ import (
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/replog"
 	"payledger/httpapi/account"
-	"payledger/httpapi/edge"
-	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 	"payledger/notifier/health"
 )
@@ -54,35 +51,13 @@ func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs)
 		}
 		return opened{file: store, log: traced(store, o.Tracer), Closer: store}, nil
 	}
-	unavailable, err := unavailable(o)
-	if err != nil {
-		return opened{}, err
-	}
 	options.Newest = ids.Observe
 	version, _ := process.BuiltFrom()
-	node, err := o.Cluster.Open(ctx, clusternode.Config{Dir: d, Listen: o.NodeListen, Bolt: options, Log: o.Log, Version: version, Unavailable: unavailable})
+	node, err := o.Cluster.Open(ctx, clusternode.Config{Dir: d, Listen: o.NodeListen, Bolt: options, Log: o.Log, Version: version})
 	if err != nil {
 		return opened{}, err
 	}
 	return opened{file: node.Store.Store, log: traced(node.Store, o.Tracer), node: node, Closer: node}, nil
-}
-
-// unavailable answers requests for which there is no leader.
-func unavailable(o CoreOptions) (func(w http.ResponseWriter, r *http.Request, unknown bool), error) {
-	e, err := edge.New(merchant.Config{Now: time.Now, Entropy: rand.Reader, PublicURL: "http://payledger"}.Edge(o.Log, nil, "forwarded"))
-	if err != nil {
-		return nil, err
-	}
-	answer := func(problem error) http.Handler { return e.Wrap(func(x *edge.Exchange) { x.Fail(problem) }) }
-	none := answer(edge.Unavailable("1", "The servers are electing the one that records payments. Try again in a moment; nothing was stored."))
-	lost := answer(edge.Unfinished())
-	return func(w http.ResponseWriter, r *http.Request, unknown bool) {
-		if unknown {
-			lost.ServeHTTP(w, r)
-			return
-		}
-		none.ServeHTTP(w, r)
-	}, nil
 }
 
 // forwarded has requests for what is in the log answered by the leader of the cluster.

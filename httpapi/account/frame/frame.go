@@ -23,6 +23,7 @@ import (
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/peer"
 	"payledger/httpapi/ui"
 	"payledger/httpapi/webhooks"
 )
@@ -144,6 +145,9 @@ func (h *handler) serve(x *edge.Exchange) error {
 }
 
 func (h *handler) answer(v *Visit, path string) error {
+	if err := peer.Check(v.Request); err != nil {
+		return err
+	}
 	if err := h.byAddress.Allow(conns.Visitor(v.Request), edge.PerMinute(h.Visits), h.Now(), nil); err != nil {
 		return err
 	}
