@@ -41,7 +41,8 @@ ssh() {
     "payledger cluster leave ")
       out=$("${args[@]}") || return 1
       echo "$out"
-      POSITION=$(sed -n 's/.* has come to position \([0-9]*\).*/\1/p' <<< "$out") ;;
+      at=$(sed -n 's/.* has come to position \([0-9]*\).*/\1/p' <<< "$out")
+      [ "${at:-0}" -le "${POSITION:-0}" ] || POSITION=$at ;; # that of the node that stopped last
     *) "${args[@]}" ;;
   esac
 }
