@@ -20,8 +20,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
-
-	"payledger/eventstore"
 )
 
 // Conn is the ledger's connection to NATS, embedded or external. It reconnects forever; while it is
@@ -34,7 +32,6 @@ type Conn struct {
 
 	session atomic.Pointer[session]
 	copy    atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
-	doubted atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
 }
 
 // session lasts until the connection is lost for the next time.
@@ -228,14 +225,6 @@ func (c *Conn) copied(made time.Time) bool {
 	at := c.copy.Load()
 	return at != nil && at.Equal(made)
 }
-
-// Doubt has the relay look whether EVENTS holds the event at the position: a
-// consumer did not deliver it, or not as it is in the log.
-func (c *Conn) Doubt(p eventstore.Position) { c.doubted.Store(uint64(p)) }
-
-// TakeDoubt answers the position that doubt was last called with, once; 0 if
-// there is none.
-func (c *Conn) TakeDoubt() eventstore.Position { return eventstore.Position(c.doubted.Swap(0)) }
 
 // Server is the embedded server, nil when the server is external.
 func (c *Conn) Server() Embedded { return c.server }

@@ -222,7 +222,7 @@ func (r *Relay) confirm(ctx context.Context, out *bus.Publisher) error {
 // watch notices when the copy is deleted, rolled back, replaced or damaged while
 // there is nothing to publish, when it cannot be read any more, and when
 // JetStream does not answer. The copy on an external server is compared with the
-// log only where a consumer could not read it: the server's replicas keep it.
+// log at the start only: the server's replicas keep it.
 func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, answersWait func() bool) error {
 	created := stream.CachedInfo().Created
 	copied, moved := r.copied.Load(), time.Now()
@@ -242,12 +242,7 @@ func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, answersWait 
 			return errors.New("publishing to JetStream: no answer")
 		}
 		var bad []mismatch
-		if p := r.config.Conn.TakeDoubt(); p != 0 && p <= r.Position() { // an event that a consumer could not read
-			if bad, err = r.compareRange(ctx, stream, p-1, p); err != nil {
-				return err
-			}
-		}
-		if len(bad) == 0 && r.config.Conn.Embedded() && !answersWait() && copied-before < sweepAtOnce {
+		if r.config.Conn.Embedded() && !answersWait() && copied-before < sweepAtOnce {
 			bad = r.sweepOn(ctx, stream)
 		}
 		if len(bad) > 0 {
