@@ -204,6 +204,7 @@ func (u *underTest) Open() eventstore.Store {
 			u.openNode(i)
 		}
 	}
+	var refused error
 	for ctx.Err() == nil {
 		leader := slices.IndexFunc(u.nodes, func(s *Store) bool { return s.Status().Ready })
 		if u.self < 0 {
@@ -214,11 +215,14 @@ func (u *underTest) Open() eventstore.Store {
 			return persistent{u.nodes[u.self], u}
 		}
 		if leader >= 0 {
-			_ = u.nodes[leader].Yield(ctx, nodeNames[u.self]) // it is asked again
+			refused = u.nodes[leader].Yield(ctx, nodeNames[u.self]) // it is asked again
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	u.t.Fatal("nobody leads")
+	for _, s := range u.nodes {
+		u.t.Logf("%+v", s.Status())
+	}
+	u.t.Fatalf("node %d does not lead: %v", u.self, refused)
 	return nil
 }
 

@@ -59,7 +59,7 @@ func serverOptions(t testing.TB) (options []*natsserver.Options) {
 		port, _ := strconv.Atoi(routes[i].Port())
 		options = append(options, &natsserver.Options{
 			ServerName: name, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, SyncAlways: true,
-			StoreDir: t.TempDir(), Routes: routes,
+			StoreDir: t.TempDir(), JetStreamMaxStore: 1 << 60, Routes: routes, // whatever room the disk has for so many logs
 			Cluster: natsserver.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port},
 		})
 	}

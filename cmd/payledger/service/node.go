@@ -136,10 +136,14 @@ func watchNode(m prometheus.Registerer, node *clusternode.Node) {
 // readTime is how long a node tries to find out whether it is the leader.
 const readTime = 3 * time.Second
 
-// answers says why requests cannot be answered, nil if they can.
+// answers says why requests should not come here, nil if they can: they cannot be answered, or
+// this node may not become the leader.
 func (c *core) answers() error {
 	if err := c.ready(); err != nil || c.node == nil {
 		return err
+	}
+	if why := c.node.Store.Status().Unfit; why != "" {
+		return errors.New(why)
 	}
 	ctx, cancel := context.WithTimeout(c.stopping, readTime)
 	defer cancel()
