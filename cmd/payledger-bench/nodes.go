@@ -254,8 +254,8 @@ func (n *nodes) without(ctx context.Context, sig syscall.Signal) (longest time.D
 	if err := n.start(ctx, at); err != nil {
 		return 0, err
 	}
-	n.all[at].created(gone.all()) // they are read again at the end
-	return longest, nil
+	n.all[at].created(gone.all())          // they are read again at the end
+	return longest, n.all[at].persist(ctx) // once it serves
 }
 
 // persist creates one payment, under one key, until that is answered with 201.
