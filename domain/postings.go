@@ -2,8 +2,8 @@ package domain
 
 import "strings"
 
-// Account is one account of a project's books: MerchantPayable, RefundsInFlight, Suspense,
-// Operator, DisputesHeld, or the AcquirerReceivable of a route. Each currency has its own balance.
+// Account is one account of a project's books, or of the operator's own: one of the constants, or the
+// AcquirerReceivable or SettlementTransit of a route. Each currency has its own balance.
 type Account string
 
 // The accounts. Debits are positive and credits negative, so a debt to the
@@ -14,12 +14,23 @@ const (
 	Suspense        Account = "suspense"          // late funds, and refunds by another hand: to be cleared by the operator
 	DisputesHeld    Account = "disputes_held"     // taken from the merchant until a dispute is decided
 	Operator        Account = "operator"          // what the operator has kept (credit) or borne (debit) of that
+
+	ProviderFees       Account = "provider_fees"       // what providers have kept
+	SettlementSuspense Account = "settlement_suspense" // lines of reports that fit nothing: to be resolved by the operator
+	Bank               Account = "bank"                // paid out by providers, not yet to merchants
+	Losses             Account = "losses"              // what the operator has written off
 )
 
-const receivable = "acquirer_receivable:"
+const (
+	receivable = "acquirer_receivable:"
+	transit    = "settlement_transit:"
+)
 
 // AcquirerReceivable is the account of what the acquirer behind a route owes.
 func AcquirerReceivable(route string) Account { return Account(receivable + route) }
+
+// SettlementTransit is the account of what the acquirer behind a route says that it has paid out.
+func SettlementTransit(route string) Account { return Account(transit + route) }
 
 // Route is the route of an AcquirerReceivable, "" for any other account.
 func (a Account) Route() string {
@@ -32,11 +43,17 @@ func (a Account) Route() string {
 
 // Known reports whether a is an account that postings can name.
 func (a Account) Known() bool {
-	return a == MerchantPayable || a == RefundsInFlight || a == Suspense || a == Operator || a == DisputesHeld || ValidRoute(a.Route())
+	switch a {
+	case MerchantPayable, RefundsInFlight, Suspense, Operator, DisputesHeld, ProviderFees, SettlementSuspense, Bank, Losses:
+		return true
+	}
+	route, ok := strings.CutPrefix(string(a), transit)
+	return ok && ValidRoute(route) || ValidRoute(a.Route())
 }
 
 // Posting is one line of an event's double entry.
 type Posting struct {
+	Project  string // whose books; "": those of the event's stream
 	Account  Account
 	Currency Currency
 	Amount   Sum // a debit is positive, a credit negative
@@ -63,11 +80,14 @@ type Posting struct {
 //	payment.refunded_at_provider   suspense   to  acquirer receivable
 //	payment.suspense_settled       suspense   to  merchant payable or operator, or back
 //
-// Every event of a payment has a postings method, or it does not compile. Events
-// of projects move no money.
+// Every event of a payment has a postings method, or it does not compile. Of other events only
+// those with a method Postings move money: see package settlement.
 func Postings(e Event) []Posting {
-	if p, ok := e.(PaymentEvent); ok {
-		return p.postings()
+	switch e := e.(type) {
+	case PaymentEvent:
+		return e.postings()
+	case interface{ Postings() []Posting }:
+		return e.Postings()
 	}
 	return nil
 }

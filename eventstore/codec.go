@@ -14,6 +14,7 @@ import (
 	"payledger/domain/deliveries"
 	"payledger/domain/installation"
 	"payledger/domain/projects"
+	"payledger/domain/settlement"
 )
 
 // Codec encodes events to stored bytes and decodes them. The bytes are one line
@@ -52,9 +53,10 @@ type envelope struct {
 	Data jsontext.Value `json:"data"`
 }
 
-// EventTypes are all types of events: those of payments, of projects, of the installation and of deliveries.
+// EventTypes are all types of events: those of payments, of the installation, of projects, of deliveries and
+// of settlement reports.
 func EventTypes() []domain.EventType {
-	return slices.Concat(domain.Events(), installation.Events(), projects.Events(), deliveries.Events())
+	return slices.Concat(domain.Events(), installation.Events(), projects.Events(), deliveries.Events(), settlement.Events())
 }
 
 // NewCodec returns the codec for all EventTypes.

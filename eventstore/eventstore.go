@@ -27,7 +27,7 @@ type Position uint64
 // Stream names one aggregate's records.
 type Stream struct {
 	Project string
-	Kind    string // KindPayment, KindProject, KindInstallation or KindDeliveries
+	Kind    string // KindPayment, KindProject, KindInstallation, KindDeliveries or KindSettlement
 	ID      string
 }
 
@@ -38,6 +38,7 @@ const (
 
 	KindInstallation = "installation"
 	KindDeliveries   = "deliveries"
+	KindSettlement   = "settlement"
 )
 
 // PaymentStream names the stream of a payment and its refunds.
@@ -67,6 +68,17 @@ func DeliveriesStream() Stream {
 // record.
 func RequestedStream(event domain.ID) Stream {
 	return Stream{Project: KindInstallation, Kind: KindDeliveries, ID: event.String()}
+}
+
+// ReportsStream names the stream of which settlement reports of a route were recorded.
+func ReportsStream(route string) Stream {
+	return Stream{Project: KindInstallation, Kind: KindSettlement, ID: route}
+}
+
+// BookStream names the stream of the lines of a settlement report that are of one project, or of
+// the operator, whose books have the project KindInstallation. id is settlement.ID.
+func BookStream(project, id string) Stream {
+	return Stream{Project: project, Kind: KindSettlement, ID: id}
 }
 
 // Record is what a command adds to a stream. Expect is the position of the

@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"payledger/domain"
 	"payledger/domain/deliveries"
 	"payledger/domain/installation"
+	"payledger/domain/settlement"
 )
 
 var update = flag.Bool("update", false, "write the golden encodings that are missing; those there are never change")
@@ -34,6 +36,10 @@ func sampled(e domain.Event, body []byte) Stored {
 		s = InstallationStream()
 	case deliveries.Noted:
 		s = DeliveriesStream()
+	case settlement.ReportOpened, settlement.ReportClosed:
+		s = ReportsStream("cards")
+	case settlement.ReportLines, settlement.LineResolved:
+		s = BookStream(s.Project, "cards:2026-11-20")
 	}
 	if _, ok := e.(domain.PaymentEvent); ok {
 		s = PaymentStream(s.Project, domain.ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3})
@@ -81,7 +87,7 @@ func TestGoldenEncodings(t *testing.T) {
 				if err != nil {
 					t.Errorf("version %d: %v", v, err)
 				}
-				if d := cmp.Diff(e.Sample, decoded); v == e.Version && d != "" {
+				if d := cmp.Diff(e.Sample, decoded, cmpopts.EquateComparable(domain.Sum{})); v == e.Version && d != "" {
 					t.Errorf("-sample +decoded:\n%s", d)
 				}
 			}

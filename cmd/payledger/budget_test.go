@@ -45,6 +45,7 @@ func budgets() []budget {
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
 			"projections/views/attempts", "httpapi/admin/dispute", "cmd/payledger/admincmd/dispute",
 		}},
+		{"what providers pay out is settled line by line", 900, []string{"domain/settlement", "eventstore/audit/settlement"}},
 		{"outcomes of providers are judged", 1350, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},

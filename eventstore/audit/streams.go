@@ -50,6 +50,8 @@ type streams struct {
 	sent      head              // of the stream of what senders of webhooks did
 	begun     map[lane]uint32   // the highest sequence that was begun
 	endpoints map[string]uint32 // their numbers in lanes
+
+	settlements settlements
 }
 
 // lane is a payment's notifications to an endpoint.
@@ -62,6 +64,7 @@ func newStreams(limit int) streams {
 	return streams{
 		recent: make(map[domain.ID]*payment), encoded: make(map[domain.ID]string), limit: limit,
 		projects: make(map[string]*project), encoder: newEncoder(), begun: make(map[lane]uint32), endpoints: make(map[string]uint32),
+		settlements: newSettlements(),
 	}
 }
 
@@ -114,6 +117,8 @@ func (c *checker) follow(i *item) {
 		c.followInstallation(i)
 	case eventstore.KindDeliveries:
 		c.followDeliveries(i)
+	case eventstore.KindSettlement:
+		c.followSettlement(i)
 	default:
 		c.add(r, BrokenStream, "there are no streams of kind %q", r.Stream.Kind)
 	}

@@ -140,6 +140,16 @@ func ProblemRows() []ProblemRow {
 			"Administration only: no dispute of the payment is recorded under this reference of the provider. <code>payledger payments get</code> lists them. References are compared exactly.",
 		},
 		{
+			domain.SettlementNotFound, http.StatusNotFound, "Settlement not found",
+			"There is no settlement report with this id for this project. List them with GET /v1/settlements.",
+			"The id of a settlement report is its route, a colon and the provider's id of the report, compared exactly. A report without a line of yours, like one that was never imported, is answered as not found.",
+		},
+		{
+			domain.SettlementLineNotFound, http.StatusNotFound, "Line not in suspense",
+			"No line of this number of the report is in settlement suspense: it was resolved before, it fitted, or the report has no such line. Look at payledger settlement show.",
+			"Administration only: only a line that fits nothing, and that was not resolved yet, can be resolved. <code>payledger settlement show</code> lists the lines of a report with their results.",
+		},
+		{
 			domain.PathNotFound, http.StatusNotFound, "Path not found",
 			"Nothing is at this path. Paths match exactly: check the spelling and leave out trailing or doubled slashes. /docs lists all of them.",
 			"Paths match exactly, byte for byte. <code>/v1/payments/</code>, <code>//v1/payments</code> and paths with dot segments or needlessly encoded letters are other paths, and no redirect leads away from them.",
@@ -218,6 +228,16 @@ func ProblemRows() []ProblemRow {
 			domain.RefundedAtProvider, http.StatusConflict, "Refunded at the provider",
 			"The provider has already refunded this money outside payledger, so it is not returned a second time. Compare the amounts in the provider's own account.",
 			"Administration only: this money was returned in the provider's own account, wholly or in part. A return would pay it out twice, so it is refused. Compare the amounts there, and return the rest there too.",
+		},
+		{
+			domain.SettlementOpen, http.StatusConflict, "Another report is half recorded",
+			"Another report of this route was begun and is not recorded to its end, or this one is recorded already. Import the file of the other one again first: payledger settlement list shows it.",
+			"Administration only: the lines of one report of a route are recorded before another one begins, so that no two of them settle the same payment. An import that was interrupted goes on where it stopped when its file is imported again.",
+		},
+		{
+			domain.SettlementDiffers, http.StatusConflict, "Another report",
+			"The file, or the id of the report, was imported before, but not both together; or the recorded lines do not add up to the sums that the report began with.",
+			"Administration only: a report is named by the provider's id and by the SHA-256 of its file. The same file under another id would book its money twice, and other bytes under the same id would change what is recorded, so both are refused. <code>payledger settlement list</code> shows what was imported.",
 		},
 		{
 			domain.NoConnector, http.StatusConflict, "No connector",

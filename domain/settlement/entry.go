@@ -1,0 +1,189 @@
+package settlement
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"payledger/domain"
+)
+
+// Result is what a line was found to be.
+type Result string
+
+// The results. A line of another result than Settled and Charged waits in settlement suspense.
+const (
+	Settled          Result = "settled" // it clears what the provider owed for a payment
+	Charged          Result = "charged" // a fee of no payment
+	UnknownReference Result = "unknown_reference"
+	AmountDiffers    Result = "amount_differs"
+	CurrencyDiffers  Result = "currency_differs"
+	SettledBefore    Result = "settled_before"
+	OtherKind        Result = "other" // the provider's report says no more
+)
+
+// Results lists every result.
+func Results() []Result {
+	return []Result{Settled, Charged, UnknownReference, AmountDiffers, CurrencyDiffers, SettledBefore, OtherKind}
+}
+
+// Waits reports whether a line of this result is in suspense until the operator resolves it.
+func (r Result) Waits() bool { return r != Settled && r != Charged }
+
+// OfPayment reports whether a line of this result is in the books of a payment's project.
+func (r Result) OfPayment() bool {
+	return r == Settled || r == AmountDiffers || r == CurrencyDiffers || r == SettledBefore
+}
+
+// MaxSettled is how many lines of one kind settle one payment: one, and those of money
+// that came for it more than once.
+const MaxSettled = 20
+
+// Judge says what a line of a route's report is. p is the payment that it names by our id, by that
+// of a refund or by a reference; the zero Payment: it names none. settled are the references of the
+// lines of the kind (see Clears) that have settled the payment before.
+//
+// It looks at nothing of the payment that an outcome changes: a line that settles a payment does so
+// before and after the payment is paid, refunded or disputed, so the books are the same in any order.
+func Judge(route string, l Line, p domain.Payment, settled []string) Result {
+	switch {
+	case l.Kind == KindFee:
+		return Charged
+	case l.Kind == KindOther:
+		return OtherKind
+	case p.Status == "" || p.Route != route:
+		return UnknownReference
+	case l.Currency != p.Currency:
+		return CurrencyDiffers
+	case !l.fits(domain.SumOf(p.Amount)):
+		return AmountDiffers
+	case len(settled) >= MaxSettled:
+		return SettledBefore
+	}
+	for _, reference := range settled {
+		if reference == l.Reference || reference == "" || l.Reference == "" {
+			return SettledBefore
+		}
+	}
+	return Settled
+}
+
+// fits reports whether the line can be for a payment of the amount. Refunds are of all of it,
+// disputes of a part.
+func (l Line) fits(amount domain.Sum) bool {
+	switch l.Kind {
+	case KindPayment:
+		return l.Gross == amount
+	case KindRefund:
+		return l.Gross == amount.Neg()
+	}
+	return l.Gross.Sign() != 0 && l.Gross.Compare(amount) <= 0 && l.Gross.Compare(amount.Neg()) >= 0
+}
+
+// Clears names, for each payment, what the line is about. What a dispute takes and what it gives
+// back are different things.
+func (l Line) Clears() string {
+	if l.Kind == KindDispute && l.Gross.Sign() > 0 {
+		return "dispute_won"
+	}
+	return string(l.Kind)
+}
+
+// Entry is a line as it is recorded. PaymentID is the payment that it was matched with, or the
+// report's word where that is an id and there is no such payment.
+type Entry struct {
+	Line
+	Result Result `json:"result"`
+}
+
+// Text is an entry in its recorded form: number, kind, gross, fee, currency, date, result,
+// payment, refund and reference, separated by spaces. A dash stands for no payment and for no
+// refund. The reference is the rest of the text and may be empty:
+//
+//	17 payment 1500.00 45.00 RUB 2026-11-20 settled 01M7W78FJBM8T4R7B5N0C1D2E3 - prv-77
+type Text string
+
+// Text writes the entry.
+func (e Entry) Text() Text {
+	or := func(s string) string {
+		if s == "" {
+			return "-"
+		}
+		return s
+	}
+	return Text(strconv.Itoa(e.Number) + " " + string(e.Kind) + " " + e.Gross.String() + " " + e.Fee.String() + " " + string(e.Currency) + " " +
+		e.SettledOn + " " + string(e.Result) + " " + or(e.PaymentID) + " " + or(e.RefundID) + " " + e.Reference)
+}
+
+// Entry reads what Entry.Text writes.
+func (t Text) Entry() (e Entry, err error) {
+	f := strings.SplitN(string(t), " ", 10)
+	wrong := func() (Entry, error) { return Entry{}, fmt.Errorf("the line %q of a report is none", t) }
+	if len(f) != 10 {
+		return wrong()
+	}
+	none := func(s string) string {
+		if s == "-" {
+			return ""
+		}
+		return s
+	}
+	e = Entry{
+		Line: Line{
+			Kind: Kind(f[1]), Currency: domain.Currency(f[4]), SettledOn: f[5], PaymentID: none(f[7]), RefundID: none(f[8]), Reference: f[9],
+		},
+		Result: Result(f[6]),
+	}
+	if e.Number, err = strconv.Atoi(f[0]); err != nil {
+		return wrong()
+	}
+	if e.Gross.UnmarshalText([]byte(f[2])) != nil || e.Fee.UnmarshalText([]byte(f[3])) != nil {
+		return wrong()
+	}
+	e.Net = e.Gross.Add(e.Fee.Neg())
+	return e, nil
+}
+
+// checked reads an entry that can be recorded: it has one text only.
+func (t Text) checked() (Entry, error) {
+	e, err := t.Entry()
+	if err != nil {
+		return e, err
+	}
+	_, payment := domain.ParseID(e.PaymentID)
+	_, refund := domain.ParseID(e.RefundID)
+	fits := map[Kind][]Result{
+		KindFee: {Charged}, KindOther: {OtherKind},
+	}[e.Kind]
+	if e.Kind.Names() {
+		fits = []Result{Settled, UnknownReference, AmountDiffers, CurrencyDiffers, SettledBefore}
+	}
+	possible := false
+	for _, r := range fits {
+		possible = possible || r == e.Result
+	}
+	if e.Text() != t || e.Check() != "" || !possible || e.PaymentID != "" && !payment || e.RefundID != "" && !refund || e.Result.OfPayment() && !payment {
+		return e, fmt.Errorf("the line %q of a report cannot be recorded", t)
+	}
+	return e, nil
+}
+
+// Cleared are the lines that have settled a payment, each as what it is about (see Line.Clears),
+// its reference and where it is recorded, separated by tabs and ended by a line feed.
+type Cleared string
+
+// With returns the lines and one more. at is where that one is recorded.
+func (c Cleared) With(l Line, at string) Cleared {
+	return c + Cleared(l.Clears()+"\t"+l.Reference+"\t"+at+"\n")
+}
+
+// Of are the references of the lines that are about the same as l.
+func (c Cleared) Of(l Line) (references []string) {
+	about := l.Clears()
+	for one := range strings.Lines(string(c)) {
+		if f := strings.Split(strings.TrimSuffix(one, "\n"), "\t"); len(f) == 3 && f[0] == about {
+			references = append(references, f[1])
+		}
+	}
+	return references
+}

@@ -1,0 +1,379 @@
+package settlement_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"payledger/domain"
+	"payledger/domain/settlement"
+)
+
+func id(n byte) domain.ID {
+	return domain.ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, n}
+}
+
+// line is line 1 of a report, for all of the payment that awaits 1500.00 RUB.
+func line(kind settlement.Kind, gross, fee domain.Amount, change ...func(*settlement.Line)) settlement.Line {
+	l := settlement.Line{
+		Number: 1, Kind: kind, Reference: "prv-1", Gross: domain.SumOf(gross), Fee: domain.SumOf(fee), Net: domain.SumOf(gross - fee),
+		Currency: "RUB", SettledOn: "2026-11-20",
+	}
+	for _, c := range change {
+		c(&l)
+	}
+	return l
+}
+
+// Given a payment of 1500.00 RUB on the route cards and what has settled it, a line is this.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	waiting := domain.Payment{Status: domain.AwaitingPayment, Route: "cards", Amount: 150000, Currency: "RUB"}
+	paid, elsewhere := waiting, waiting
+	paid.Status, elsewhere.Route = domain.Paid, "wallet"
+	usd := func(l *settlement.Line) { l.Currency = "USD" }
+	unnamed := func(l *settlement.Line) { l.Reference = "" }
+	const payment, refund, dispute = settlement.KindPayment, settlement.KindRefund, settlement.KindDispute
+	for name, c := range map[string]struct {
+		payment domain.Payment
+		settled []string
+		line    settlement.Line
+		want    settlement.Result
+	}{
+		"paid":                        {paid, nil, line(payment, 150000, 4500), settlement.Settled},
+		"before it is paid":           {waiting, nil, line(payment, 150000, 4500), settlement.Settled},
+		"no payment":                  {domain.Payment{}, nil, line(payment, 150000, 0), settlement.UnknownReference},
+		"a payment of another route":  {elsewhere, nil, line(payment, 150000, 0), settlement.UnknownReference},
+		"less than all":               {paid, nil, line(payment, 149999, 0), settlement.AmountDiffers},
+		"a payment that takes money":  {paid, nil, line(payment, -150000, 0), settlement.AmountDiffers},
+		"nothing":                     {paid, nil, line(payment, 0, 0), settlement.AmountDiffers},
+		"another currency":            {paid, nil, line(payment, 150000, 0, usd), settlement.CurrencyDiffers},
+		"once more":                   {paid, []string{"prv-1"}, line(payment, 150000, 0), settlement.SettledBefore},
+		"money that came once more":   {paid, []string{"prv-0"}, line(payment, 150000, 0), settlement.Settled},
+		"once more without reference": {paid, []string{"prv-0"}, line(payment, 150000, 0, unnamed), settlement.SettledBefore},
+		"after one without":           {paid, []string{""}, line(payment, 150000, 0), settlement.SettledBefore},
+		"far too often":               {paid, slices.Repeat([]string{"x"}, settlement.MaxSettled), line(payment, 150000, 0), settlement.SettledBefore},
+		"refunded":                    {paid, nil, line(refund, -150000, 0), settlement.Settled},
+		"a refund that brings money":  {paid, nil, line(refund, 150000, 0), settlement.AmountDiffers},
+		"disputed in part":            {paid, nil, line(dispute, -1, 1500), settlement.Settled},
+		"a dispute that was won":      {paid, nil, line(dispute, 150000, 0), settlement.Settled},
+		"disputed beyond its amount":  {paid, nil, line(dispute, -150001, 0), settlement.AmountDiffers},
+		"disputed for nothing":        {paid, nil, line(dispute, 0, 1500), settlement.AmountDiffers},
+		"a fee":                       {domain.Payment{}, nil, line(settlement.KindFee, -9900, 0), settlement.Charged},
+		"whatever else":               {domain.Payment{}, nil, line(settlement.KindOther, 1, 0), settlement.OtherKind},
+	} {
+		if got := settlement.Judge("cards", c.line, c.payment, c.settled); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// What cannot be in a line is named.
+func TestCheckLine(t *testing.T) {
+	t.Parallel()
+	for member, change := range map[string]func(*settlement.Line){
+		"number":     func(l *settlement.Line) { l.Number = 0 },
+		"kind":       func(l *settlement.Line) { l.Kind = "payout" },
+		"payment_id": func(l *settlement.Line) { l.PaymentID = "a\nb" },
+		"refund_id":  func(l *settlement.Line) { l.RefundID = "\xff" },
+		"reference":  func(l *settlement.Line) { l.Reference = strings.Repeat("a", settlement.MaxReference+1) },
+		"gross":      func(l *settlement.Line) { l.Gross = domain.SumOf(domain.MaxAmount * 1001) },
+		"fee":        func(l *settlement.Line) { l.Fee = domain.SumOf(-domain.MaxAmount * 1001) },
+		"net":        func(l *settlement.Line) { l.Net = domain.Sum{} },
+		"currency":   func(l *settlement.Line) { l.Currency = "JPY" },
+		"settled_on": func(l *settlement.Line) { l.SettledOn = "2026-02-30" },
+		"":           func(*settlement.Line) {},
+	} {
+		if got := line(settlement.KindPayment, 150000, 4500, change).Check(); got != member {
+			t.Errorf("%q is named, want %q", got, member)
+		}
+	}
+}
+
+// An entry has one text, and only possible entries are recorded.
+func TestRecordLines(t *testing.T) {
+	t.Parallel()
+	record := func(lines ...settlement.Text) error {
+		_, err := settlement.Book{Route: "cards", Report: "r", Last: 7}.Decide(settlement.RecordLines{FeesPaidBy: settlement.ByOperator, Lines: lines})
+		return err
+	}
+	good := settlement.Text("8 payment 1500.00 45.00 RUB 2026-11-20 settled " + id(1).String() + " - prv 77")
+	e, err := good.Entry()
+	if err != nil || e.Text() != good || e.Reference != "prv 77" || e.Net.String() != "1455.00" || record(good) != nil {
+		t.Fatalf("%+v, %v, %v", e, err, record(good))
+	}
+	for _, wrong := range []settlement.Text{
+		"", good[1:], "07" + good[1:], "7" + good[1:], good + "\x00", settlement.Text(strings.Replace(string(good), id(1).String(), "-", 1)),
+		settlement.Text(strings.Replace(string(good), "settled", "charged", 1)), settlement.Text(strings.Replace(string(good), "settled", "fine", 1)),
+		settlement.Text(strings.Replace(string(good), "payment", "fee", 1)), settlement.Text(strings.Replace(string(good), "1500.00", "1500.0", 1)),
+		settlement.Text(strings.Replace(string(good), " - ", " x ", 1)), settlement.Text(strings.Replace(string(good), "2026-11-20", "2026-11-31", 1)),
+	} {
+		if record(wrong) == nil {
+			t.Errorf("%q is recorded", wrong)
+		}
+	}
+	if record(good, good) == nil || record() == nil {
+		t.Error("a line is recorded twice, or none")
+	}
+}
+
+// Given the reports of a route, a command leads to this event or refusal.
+func TestReports(t *testing.T) {
+	t.Parallel()
+	sums := settlement.Summary{}.Add(line(settlement.KindPayment, 150000, 4500))
+	report := func(name string, sum byte) settlement.OpenReport {
+		return settlement.OpenReport{Route: "cards", Report: name, SHA256: domain.Digest{sum}, FeesPaidBy: settlement.ByOperator, Summary: sums}
+	}
+	evolve := func(events ...domain.Event) settlement.Reports {
+		r := settlement.Reports{Route: "cards"}
+		for _, e := range events {
+			r = r.Evolve(e)
+		}
+		return r
+	}
+	opened := settlement.ReportOpened{Report: settlement.Report(report("a", 1))}
+	closed := settlement.ReportClosed{Route: "cards", Report: "a"}
+	for name, c := range map[string]struct {
+		given   settlement.Reports
+		when    settlement.ReportsCommand
+		then    string // the type of the event, "" for none
+		refused domain.Code
+	}{
+		"the first":                  {evolve(), report("a", 1), settlement.TypeReportOpened, ""},
+		"the same, half recorded":    {evolve(opened), report("a", 1), "", ""},
+		"the same again":             {evolve(opened, closed), report("a", 1), "", ""},
+		"other bytes":                {evolve(opened, closed), report("a", 2), "", domain.SettlementDiffers},
+		"the same bytes as another":  {evolve(opened, closed), report("b", 1), "", domain.SettlementDiffers},
+		"another, while one is open": {evolve(opened), report("b", 2), "", domain.SettlementOpen},
+		"another":                    {evolve(opened, closed), report("b", 2), settlement.TypeReportOpened, ""},
+		"all lines":                  {evolve(opened), settlement.CloseReport{Report: "a", Recorded: sums}, settlement.TypeReportClosed, ""},
+		"closed again":               {evolve(opened, closed), settlement.CloseReport{Report: "a", Recorded: sums}, "", ""},
+		"lines are missing":          {evolve(opened), settlement.CloseReport{Report: "a"}, "", domain.SettlementDiffers},
+		"never opened":               {evolve(opened), settlement.CloseReport{Report: "b"}, "", domain.SettlementNotFound},
+	} {
+		e, err := c.given.Decide(c.when)
+		refusal, _ := errors.AsType[*domain.Refusal](err)
+		switch {
+		case c.refused != "":
+			if refusal == nil || refusal.Code != c.refused {
+				t.Errorf("%s: %v, %v", name, e, err)
+			}
+		case err != nil || (e == nil) != (c.then == "") || e != nil && e.Type() != c.then:
+			t.Errorf("%s: %v, %v", name, e, err)
+		}
+	}
+	for _, wrong := range []settlement.Summary{{}, {Lines: 2, From: sums.From, To: sums.To, Totals: sums.Totals}, {Lines: 1, From: "2026-11-21", To: "2026-11-20", Totals: sums.Totals}} {
+		c := report("c", 3)
+		c.Summary = wrong
+		if e, err := evolve().Decide(c); err == nil {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+type place struct {
+	project  string
+	account  domain.Account
+	currency domain.Currency
+}
+
+// balances are those of all books after an event; each project's add up to zero.
+type balances map[place]domain.Sum
+
+func (b balances) book(project string, e domain.Event) {
+	for _, p := range domain.Postings(e) {
+		at := place{project, p.Account, p.Currency}
+		if p.Project != "" {
+			at.project = p.Project
+		}
+		if b[at] = b[at].Add(p.Amount); b[at].Sign() == 0 {
+			delete(b, at)
+		}
+	}
+}
+
+func (b balances) total(project string) (sum domain.Sum) {
+	for at, of := range b {
+		if project == "" || at.project == project {
+			sum = sum.Add(of)
+		}
+	}
+	return sum
+}
+
+// Given a line in suspense, resolving it moves its amount once to where it belongs, and the books of
+// each project add up to zero.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	entry := settlement.Entry{Line: line(settlement.KindPayment, 150000, 4500), Result: settlement.UnknownReference}
+	lines := settlement.ReportLines{Route: "cards", Report: "r", FeesPaidBy: settlement.ByOperator, Lines: []settlement.Text{entry.Text()}}
+	book := settlement.Book{Project: "installation", Route: "cards", Report: "r"}.Evolve(lines)
+	to := func(project string, by settlement.Bearer) settlement.ResolveLine {
+		return settlement.ResolveLine{Number: 1, To: settlement.ToPayment, Payment: id(1).String(), Project: project, FeesPaidBy: by, Reason: "seen"}
+	}
+	for name, c := range map[string]struct {
+		when settlement.ResolveLine
+		then map[place]string
+	}{
+		"to a payment": {to("prj_1", settlement.ByOperator), map[place]string{
+			{"prj_1", "settlement_transit:cards", "RUB"}: "1455.00", {"prj_1", "provider_fees", "RUB"}: "45.00", {"prj_1", "acquirer_receivable:cards", "RUB"}: "-1500.00",
+		}},
+		"to a payment, by the merchant": {to("installation", settlement.ByMerchant), map[place]string{
+			{"installation", "settlement_transit:cards", "RUB"}: "1455.00", {"installation", "merchant_payable", "RUB"}: "45.00", {"installation", "acquirer_receivable:cards", "RUB"}: "-1500.00",
+		}},
+		"to fees": {settlement.ResolveLine{Number: 1, To: settlement.ToFee, Reason: "seen"}, map[place]string{
+			{"installation", "settlement_transit:cards", "RUB"}: "1455.00", {"installation", "provider_fees", "RUB"}: "-1455.00",
+		}},
+		"written off": {settlement.ResolveLine{Number: 1, To: settlement.WriteOff, Reason: "seen"}, map[place]string{
+			{"installation", "settlement_transit:cards", "RUB"}: "1455.00", {"installation", "losses", "RUB"}: "-1455.00",
+		}},
+	} {
+		e, err := book.Decide(c.when)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		b := balances{}
+		b.book("installation", lines)
+		b.book("installation", e)
+		got := map[place]string{}
+		for at, sum := range b {
+			got[at] = sum.String()
+		}
+		if !maps.Equal(got, c.then) || b.total("installation").Sign() != 0 || b.total("prj_1").Sign() != 0 {
+			t.Errorf("%s: %v, want %v", name, got, c.then)
+		}
+		if err := book.Redecide(e); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := book.Evolve(e).Decide(c.when); err == nil {
+			t.Errorf("%s: it is resolved twice", name)
+		}
+	}
+	for name, c := range map[string]settlement.ResolveLine{
+		"another line": {Number: 2, To: settlement.ToFee, Reason: "x"}, "no reason": {Number: 1, To: settlement.ToFee},
+		"no payment": {Number: 1, To: settlement.ToPayment, Reason: "x"}, "nowhere": {Number: 1, Reason: "x"},
+	} {
+		if e, err := book.Decide(c); err == nil {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
+// Whatever the order in which outcomes and the lines of reports are recorded, the balances are the
+// same, and debits equal credits in the books of each project.
+func TestOrderDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		by := rapid.SampledFrom([]settlement.Bearer{settlement.ByOperator, settlement.ByMerchant}).Draw(t, "bearer")
+		payments := make([]domain.Payment, rapid.IntRange(1, 4).Draw(t, "payments"))
+		outcomes := make([][]domain.PaymentCommand, len(payments))
+		signal := func(p domain.Payment, o domain.Outcome, reference string, refund *domain.ID) domain.ApplySignal {
+			return domain.ApplySignal{Signal: domain.Signal{
+				Route: "cards", Outcome: o, Reference: reference, RefundID: refund, Amount: p.Amount, Currency: p.Currency, StartedAt: 1000,
+			}}
+		}
+		for i := range payments {
+			p := domain.Payment{Project: rapid.SampledFrom([]string{"prj_1", "prj_2"}).Draw(t, "project"), ID: id(byte(i))}
+			e, err := p.Decide(domain.CreatePayment{
+				At: 1000, Amount: domain.Amount(rapid.IntRange(1, 3).Draw(t, "amount")) * 1000, Currency: "RUB", Settings: domain.DefaultSettings(),
+				Routing: &domain.Routing{Table: domain.RoutingTable{{Route: "cards", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1}}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p = p.Evolve(e)
+			payments[i] = p
+			refund := id(byte(100 + i))
+			all := []domain.PaymentCommand{
+				signal(p, domain.OutcomePaid, "paid", nil), signal(p, domain.OutcomePaid, "again", nil),
+				domain.CreateRefund{At: 2000, RefundID: refund},
+				signal(p, domain.OutcomeSucceeded, "back", &refund),
+				signal(p, domain.OutcomeReturned, "back", &refund), signal(p, domain.OutcomeDisputed, "dispute", nil),
+				signal(p, domain.OutcomeDisputeLost, "dispute", nil),
+			}
+			outcomes[i] = all[:rapid.IntRange(0, len(all)).Draw(t, "outcomes")]
+		}
+		lines := make([]settlement.Line, rapid.IntRange(0, 12).Draw(t, "lines"))
+		for i := range lines {
+			n := rapid.IntRange(0, len(payments)).Draw(t, "named") // the last is unknown
+			l := line(rapid.SampledFrom(settlement.Kinds()).Draw(t, "kind"), 1000*domain.Amount(rapid.IntRange(-3, 3).Draw(t, "gross")), domain.Amount(rapid.IntRange(-2, 9).Draw(t, "fee")))
+			l.Number, l.PaymentID = i+1, id(byte(n)).String()
+			l.Reference = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "reference")
+			lines[i] = l
+		}
+		run := func(name string) balances {
+			now, rest, b := slices.Clone(payments), slices.Clone(outcomes), balances{}
+			cleared := map[string]settlement.Cleared{}
+			next := 0
+			for {
+				var can []int // payments with an outcome to come, and the report
+				for i, of := range rest {
+					if len(of) > 0 {
+						can = append(can, i)
+					}
+				}
+				if next < len(lines) {
+					can = append(can, len(payments))
+				}
+				if len(can) == 0 {
+					return b
+				}
+				i := rapid.SampledFrom(can).Draw(t, name)
+				if i < len(payments) {
+					e, _ := now[i].Decide(rest[i][0])
+					rest[i] = rest[i][1:]
+					if e != nil {
+						b.book(now[i].Project, e)
+						now[i] = now[i].Evolve(e)
+					}
+					continue
+				}
+				l, p := lines[next], domain.Payment{}
+				next++
+				for _, one := range now {
+					if one.ID.String() == l.PaymentID {
+						p = one
+					}
+				}
+				e := settlement.Entry{Line: l, Result: settlement.Judge("cards", l, p, cleared[l.PaymentID].Of(l))}
+				project := "installation"
+				if e.Result.OfPayment() {
+					project = p.Project
+				}
+				if e.Result == settlement.Settled {
+					cleared[l.PaymentID] = cleared[l.PaymentID].With(l, "")
+				}
+				recorded, err := settlement.Book{Route: "cards", Report: "r"}.Decide(settlement.RecordLines{FeesPaidBy: by, Lines: []settlement.Text{e.Text()}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.book(project, recorded)
+			}
+		}
+		one, other := run("order"), run("another order")
+		if !maps.Equal(one, other) {
+			t.Fatalf("%v\n%v", one, other)
+		}
+		for _, project := range []string{"", "prj_1", "prj_2", "installation"} {
+			if sum := one.total(project); sum.Sign() != 0 {
+				t.Fatalf("the books of %q add up to %s: %v", project, sum, one)
+			}
+		}
+		net := domain.Sum{}
+		for _, l := range lines {
+			net = net.Add(l.Net)
+		}
+		for at, sum := range one {
+			if at.account == "settlement_transit:cards" {
+				net = net.Add(sum.Neg())
+			}
+		}
+		if net.Sign() != 0 {
+			t.Fatalf("the report's payout and what is on its way differ by %s", net)
+		}
+	})
+}

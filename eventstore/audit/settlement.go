@@ -1,0 +1,139 @@
+package audit
+
+import (
+	"payledger/domain"
+	"payledger/domain/settlement"
+	"payledger/eventstore"
+)
+
+// settlements is the state of all settlement reports.
+type settlements struct {
+	routes  map[string]*routeReports
+	books   map[eventstore.Stream]*book
+	cleared map[domain.ID]settlement.Cleared // by payment
+}
+
+type routeReports struct {
+	head
+	state    settlement.Reports
+	recorded settlement.Summary // of the open one
+}
+
+type book struct {
+	head
+	state settlement.Book
+}
+
+func newSettlements() settlements {
+	return settlements{
+		routes: make(map[string]*routeReports), books: make(map[eventstore.Stream]*book), cleared: make(map[domain.ID]settlement.Cleared),
+	}
+}
+
+func (s *settlements) route(name string) *routeReports {
+	r := s.routes[name]
+	if r == nil {
+		r = &routeReports{state: settlement.Reports{Route: name}}
+		s.routes[name] = r
+	}
+	return r
+}
+
+// followSettlement checks the reports of a route, or the lines of one.
+func (c *checker) followSettlement(i *item) {
+	r := &i.record
+	route, report, lines := settlement.ParseID(r.Stream.ID)
+	switch {
+	case lines:
+		c.followBook(i, route, report)
+	case domain.ValidRoute(r.Stream.ID) && r.Stream == eventstore.ReportsStream(r.Stream.ID):
+		of := c.streams.settlements.route(r.Stream.ID)
+		if !c.link(r, &of.head) || i.err != nil {
+			of.blind = true
+			return
+		}
+		if err := of.state.Redecide(i.event, of.recorded); err != nil && len(c.lost) == 0 {
+			c.add(r, ImpossibleEvent, "%v", err)
+			of.blind = true
+		}
+		if of.state = of.state.Evolve(i.event); i.event.Type() == settlement.TypeReportOpened {
+			of.recorded = settlement.Summary{}
+		}
+	default:
+		c.add(r, BrokenStream, "the stream's id is neither a route nor a report of one")
+	}
+}
+
+func (c *checker) followBook(i *item, route, report string) {
+	r, s := &i.record, &c.streams.settlements
+	b := s.books[r.Stream]
+	if b == nil {
+		b = &book{state: settlement.Book{Project: r.Stream.Project, Route: route, Report: report}}
+		s.books[r.Stream] = b
+	}
+	if !c.link(r, &b.head) || i.err != nil {
+		b.blind = true
+		return
+	}
+	if err := b.state.Redecide(i.event); err != nil {
+		c.add(r, ImpossibleEvent, "%v", err)
+		b.blind = true
+	}
+	b.state = b.state.Evolve(i.event)
+	of := s.route(route)
+	switch e := i.event.(type) {
+	case settlement.ReportLines:
+		opened, found := of.state.Find(report)
+		if !of.blind && (!found || !of.state.Open || of.state.All[len(of.state.All)-1].Report != report || opened.FeesPaidBy != e.FeesPaidBy) {
+			c.add(r, ImpossibleEvent, "report %s is not being recorded, or others bear its fees", r.Stream.ID)
+		}
+		for _, t := range e.Lines {
+			if entry, err := t.Entry(); err == nil {
+				of.recorded = of.recorded.Add(entry.Line)
+				c.judge(i, route, entry)
+			}
+		}
+	case settlement.LineResolved:
+		c.resolved(i, e)
+	}
+}
+
+// judge decides again what a line is.
+func (c *checker) judge(i *item, route string, e settlement.Entry) {
+	home := eventstore.KindInstallation
+	var of domain.Payment
+	id, _ := domain.ParseID(e.PaymentID)
+	if p := c.streams.payment(id); p != nil {
+		if p.blind {
+			return
+		}
+		of = p.state
+	}
+	cleared := c.streams.settlements.cleared[id]
+	if e.Result.OfPayment() && of.Project != "" {
+		home = of.Project
+	}
+	switch got := settlement.Judge(route, e.Line, of, cleared.Of(e.Line)); {
+	case len(c.lost) > 0:
+	case got != e.Result:
+		c.add(&i.record, ImpossibleEvent, "line %d is recorded as %s, and the rules lead to %s", e.Number, e.Result, got)
+	case i.record.Stream.Project != home:
+		c.add(&i.record, BrokenStream, "line %d belongs to the books of %s", e.Number, home)
+	}
+	if e.Result == settlement.Settled {
+		c.streams.settlements.cleared[id] = cleared.With(e.Line, "")
+	}
+}
+
+func (c *checker) resolved(i *item, e settlement.LineResolved) {
+	line, err := e.Line.Entry()
+	if e.To != settlement.ToPayment || err != nil {
+		return
+	}
+	id, _ := domain.ParseID(e.Payment)
+	p := c.streams.payment(id)
+	if len(c.lost) == 0 && (p == nil || p.state.Project != e.Project) {
+		c.add(&i.record, ImpossibleEvent, "there is no payment %s of project %s", e.Payment, e.Project)
+	}
+	c.streams.settlements.cleared[id] = c.streams.settlements.cleared[id].With(line.Line, "")
+}
