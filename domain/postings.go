@@ -41,6 +41,12 @@ func (a Account) Route() string {
 	return route
 }
 
+// Asset reports whether the account holds what is owed to the operator, what it has, or what it has
+// spent; of others a credit is the usual balance.
+func (a Account) Asset() bool {
+	return a.Route() != "" || strings.HasPrefix(string(a), transit) || a == ProviderFees || a == Bank || a == Losses
+}
+
 // Known reports whether a is an account that postings can name.
 func (a Account) Known() bool {
 	switch a {

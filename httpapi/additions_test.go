@@ -65,6 +65,7 @@ var notInAccount = []domain.Code{
 	domain.NotificationMalformed, domain.NotificationForged, domain.RouteNotFound,
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
 	domain.LateFundsNotFound, domain.DisputeNotFound, domain.RefundedAtProvider, domain.NoConnector,
+	domain.SettlementNotFound, domain.SettlementLineNotFound, domain.SettlementOpen, domain.SettlementDiffers,
 
 	domain.WrongType, domain.UnknownField, domain.InvalidValue, domain.RefundAmountNotAccepted,
 }

@@ -151,7 +151,7 @@ func TestEveryRouteHasAnOperationAndBack(t *testing.T) {
 	inDocument := map[string]string{}
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			path = strings.NewReplacer("{payment_id}", "{id}", "{refund_id}", "{id}", "{tile}", "{tile:.+}").Replace(path)
+			path = strings.NewReplacer("{payment_id}", "{id}", "{refund_id}", "{id}", "{settlement_id}", "{id}", "{tile}", "{tile:.+}").Replace(path)
 			inDocument[method+" "+path] = op.OperationID
 			for status, r := range op.Responses.Map() {
 				if r.Value.Content["application/json"] != nil && len(r.Value.Content) > 1 {
@@ -215,6 +215,7 @@ var adminOnly = []domain.Code{
 	domain.ProjectNotFound, domain.KeyNotFound, domain.ParkedSignalNotFound, domain.ConfirmationRequired,
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
 	domain.LateFundsNotFound, domain.DisputeNotFound, domain.RefundedAtProvider, domain.NoConnector,
+	domain.SettlementLineNotFound, domain.SettlementOpen, domain.SettlementDiffers,
 }
 
 func TestEveryCodeIsExplainedServedAndDocumented(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/peer"
+	"payledger/httpapi/settlements"
 	"payledger/httpapi/webhooks"
 
 	"github.com/gorilla/mux"
@@ -58,6 +59,7 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: projects.Audit, Handle: h.GetConsistencyProof},
 		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: projects.Audit, Handle: h.GetTile},
 	}...)
+	table = append(table, settlements.Routes(a.cfg.Config, a.m)...)
 	if a.cfg.Checkpoint != nil {
 		table = append(table, edge.Route{
 			Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: projects.Audit, Handle: h.GetCheckpoint,

@@ -15,6 +15,7 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
+	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/projections/projectiontest"
 	"payledger/projections/views"
@@ -47,6 +48,9 @@ func TestReplayEqualsLive(t *testing.T) {
 			}
 			if rapid.IntRange(0, 2).Draw(rt, "deliver") == 0 {
 				w.Deliver()
+				if len(w.Order) > 0 {
+					w.Report()
+				}
 			}
 			feed(t, e)
 			switch rapid.IntRange(0, 5).Draw(rt, "then") {
@@ -116,7 +120,7 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		if p.AwaitsOperator() {
 			want["suspense"]++
 		}
-		want["references"] += len(references(p))
+		want["references"] += len(references(p)) + len(referencesBack(p))
 	}
 	for project := range w.States {
 		want["days"] += len(w.periods(project, day))
@@ -129,12 +133,17 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		accounts[l.Project+" "+string(l.Currency)+" "+string(l.Account)] = true
 	}
 	var newest domain.Instant
+	settled := make(map[string]bool)
 	for r, err := range w.Store.Scan(t.Context(), 0, eventstore.Filter{}) {
 		must(t, err)
 		newest = max(newest, domain.InstantOf(r.At))
 		times[newest] = true
-		if r.Stream.Kind != eventstore.KindPayment && r.Stream.Kind != eventstore.KindDeliveries || eventstore.CauseOf(r.Body).Actor != "" {
+		lines := strings.Contains(string(r.Body), `"type":"report.lines"`)
+		if r.Stream.Kind != eventstore.KindPayment && r.Stream.Kind != eventstore.KindDeliveries && !lines || eventstore.CauseOf(r.Body).Actor != "" {
 			want["acts"]++
+		}
+		if r.Stream.Kind == eventstore.KindSettlement {
+			countSettlements(t, w, r, want, settled)
 		}
 	}
 	want["balances"], want["times"] = len(accounts), len(times)
@@ -158,6 +167,43 @@ func references(p domain.Payment) map[string]bool {
 	}
 	delete(all, "") // of an attempt that was not offered
 	return all
+}
+
+// referencesBack are those of its refunds, returns and disputes.
+func referencesBack(p domain.Payment) map[string]bool {
+	all := map[string]bool{}
+	for _, s := range p.Signals {
+		if s.Route == p.Route && (s.RefundID != nil || s.Outcome.AboutDispute()) {
+			all[s.Reference] = true
+		}
+	}
+	return all
+}
+
+// countSettlements counts the rows that an event of a settlement report makes.
+func countSettlements(t *testing.T, w *world, r eventstore.Stored, want map[string]int, settled map[string]bool) {
+	t.Helper()
+	e, err := w.Codec.Decode(r)
+	must(t, err)
+	switch e := e.(type) {
+	case settlement.ReportOpened:
+		want["settlements"]++
+		want["settlement_ids"]++
+	case settlement.ReportLines:
+		want["settlement_lines"]++
+		if r.Sequence == 1 && r.Stream.Project != eventstore.KindInstallation {
+			want["settlements"]++
+			want["settlement_ids"]++
+		}
+		for _, text := range e.Lines {
+			line, err := text.Entry()
+			must(t, err)
+			if line.Result == settlement.Settled {
+				settled[line.PaymentID] = true
+			}
+		}
+		want["settled"] = len(settled)
+	}
 }
 
 // feed folds what the log holds beyond the engine, one event at a time.

@@ -146,6 +146,8 @@ func drawn(t *testing.T, rt *rapid.T) (*world, *Engine) {
 			must(t, e.flush())
 		}
 	}
+	w.Report()
+	feed(t, e)
 	return w, e
 }
 

@@ -28,7 +28,7 @@ func budgets() []budget {
 	return []budget{
 		{"payments, refunds and projects, what is said about them and why", 4100, []string{"domain", "eventstore/latefunds"}},
 		{"events are on disk before the answer", 5050, []string{"eventstore", "eventstore/bolt"}},
-		{"state follows from the log, lists and searches", 3150, []string{"projections"}},
+		{"state follows from the log, lists and searches", 3200, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},
 		{"auditors verify the log", 4100, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
@@ -39,13 +39,16 @@ func budgets() []budget {
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
-		{"money comes in at providers", 6950, []string{
+		{"money comes in at providers", 7000, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
 			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/notifications", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
 			"projections/views/attempts", "httpapi/admin/dispute", "cmd/payledger/admincmd/dispute",
 		}},
-		{"what providers pay out is settled line by line", 900, []string{"domain/settlement", "eventstore/audit/settlement"}},
+		{"what providers pay out is settled line by line", 2050, []string{
+			"domain/settlement", "eventstore/audit/settlement", "projections/views/settlements", "httpapi/settlements", "httpapi/admin/settlement", "httpapi/wire/settlement",
+			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement",
+		}},
 		{"outcomes of providers are judged", 1350, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
@@ -63,14 +66,14 @@ func budgets() []budget {
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
 		{"the merchant's API", 2550, []string{"httpapi/merchant", "httpapi/wire"}},
-		{"one form of requests, errors and limits", 2550, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
+		{"one form of requests, errors and limits", 2600, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 1000, []string{"httpapi/checkout", "httpapi/paypage"}},
 		{"account", 4000, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},
 		{"documents", 400, []string{"httpapi/docs"}},
 		{"the operator's API", 700, []string{"httpapi/admin"}},
-		{"commands", 2200, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
+		{"commands", 2250, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
 		{"composition and data directory", 3250, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process", "cmd/payledger/httpserver", "cmd/payledger/otlp",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",

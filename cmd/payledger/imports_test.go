@@ -213,9 +213,9 @@ func rooms() []room {
 		{
 			folder: "projections/views",
 			why:    "a view is a fold of the log: no clock, no network, no commands, so that a rebuilt one is the same",
-			ours:   []string{"domain", "domain/deliveries", "domain/installation", "domain/projects", "eventstore", "eventstore/translog", "eventstore/values", "projections/table"},
+			ours:   []string{"domain", "domain/deliveries", "domain/installation", "domain/projects", "domain/settlement", "eventstore", "eventstore/translog", "eventstore/values", "projections/table"},
 			modules: []string{
-				bbolt, "github.com/rivo/uniseg", "golang.org/x/mod/sumdb/tlog", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm",
+				jsonModule, bbolt, "github.com/rivo/uniseg", "golang.org/x/mod/sumdb/tlog", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm",
 			},
 			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net", "os"},
 			noClock: true,
@@ -239,7 +239,7 @@ func rooms() []room {
 		{
 			folder:  "projections/projectiontest",
 			why:     "only tests of projections import it: a log that random commands grow, and the states it leads to",
-			ours:    []string{"domain", "domain/deliveries", "domain/projects", "eventstore", "eventstore/memory"},
+			ours:    []string{"domain", "domain/deliveries", "domain/projects", "domain/settlement", "eventstore", "eventstore/memory"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
@@ -314,7 +314,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/connector",
 			why:     "what a provider's connector is, and how its signals are sent; a connector can do no more than a program outside",
-			ours:    []string{"domain", "notifier/bus"},
+			ours:    []string{"domain", "domain/settlement", "notifier/bus"},
 			modules: []string{jsonModule, nats, zerolog},
 			keepOut: []string{"encoding/json"},
 		},
@@ -427,7 +427,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi",
 			why:     "the one table of routes: it knows each room's door; what the rooms need of NATS is an interface they declare",
-			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/settlements", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -441,7 +441,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/wire",
 			why:     "the JSON shapes as both sides use them, the server and its clients, so it knows neither",
-			ours:    []string{"domain", "domain/projects"},
+			ours:    []string{"domain", "domain/projects", "domain/settlement"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
 		},
@@ -473,10 +473,16 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder:  "httpapi/settlements",
+			why:     "the same answers to merchants, of their own lines of providers' reports, and to the operator, of all",
+			ours:    []string{"domain", "domain/projects", "domain/settlement", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/wire", "projections/views"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
+				"domain", "domain/installation", "domain/projects", "domain/settlement", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/settlements", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -600,7 +606,7 @@ func rooms() []room {
 			folder: "cmd/payledger/admincmd",
 			why:    "commands that do nothing but ask the admin interface, whether a server runs or not",
 			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/service", "domain", "domain/installation", "domain/projects", "httpapi/wire",
+				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/service", "domain", "domain/installation", "domain/projects", "domain/settlement", "httpapi/wire",
 				"notifier/health",
 			},
 			modules: []string{jsonModule},
@@ -634,7 +640,7 @@ func rooms() []room {
 			folder: "cmd/payledger/export",
 			why:    "an auditor's files come from the log by the admin interface, whether a server runs or not",
 			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/datadir", "domain", "eventstore", "eventstore/audit", "eventstore/translog", "httpapi/edge",
+				"cmd/payledger/cli", "cmd/payledger/datadir", "domain", "domain/settlement", "eventstore", "eventstore/audit", "eventstore/translog", "httpapi/edge",
 				"httpapi/wire",
 			},
 			modules: []string{jsonModule},
@@ -658,7 +664,7 @@ func rooms() []room {
 			folder: "cmd/payledger/routesfile",
 			why:    "the routes file with its secrets is read the same by the server and by the command that checks it; the types of connectors are handed to it",
 			ours: []string{
-				"domain", "httpapi/strictjson", "httpapi/wire", "notifier/connector", "notifier/connector/adapter", "notifier/connector/client",
+				"domain", "domain/settlement", "httpapi/strictjson", "httpapi/wire", "notifier/connector", "notifier/connector/adapter", "notifier/connector/client",
 				"notifier/connector/stripe", "notifier/connector/yookassa",
 			},
 			modules: []string{jsonModule},

@@ -29,7 +29,7 @@ func largeRooms() map[string]struct {
 		why          string
 	}{
 		"domain":            {26, 4000, "the payment with its events, commands and rules, and what they are made of: amounts, ids, errors"},
-		"projections/views": {25, 3600, "one file for each view: a new view is a new file, and none of them is read with another; what is queued for webhooks and became of it is one of them"},
+		"projections/views": {25, 3900, "one file for each view: a new view is a new file, and none of them is read with another; what is queued for webhooks and became of it is one of them"},
 		"eventstore/bolt":   {21, 3580, "the file of the log and all that changes it: what stages a group, alone or in a cluster, is read together"},
 	}
 }

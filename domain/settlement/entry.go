@@ -69,22 +69,22 @@ func Judge(route string, l Line, p domain.Payment, settled []string) Result {
 }
 
 // fits reports whether the line can be for a payment of the amount. Refunds are of all of it,
-// disputes of a part.
+// disputes of a part. Both bring money where it comes back.
 func (l Line) fits(amount domain.Sum) bool {
 	switch l.Kind {
 	case KindPayment:
 		return l.Gross == amount
 	case KindRefund:
-		return l.Gross == amount.Neg()
+		return l.Gross == amount || l.Gross == amount.Neg()
 	}
 	return l.Gross.Sign() != 0 && l.Gross.Compare(amount) <= 0 && l.Gross.Compare(amount.Neg()) >= 0
 }
 
-// Clears names, for each payment, what the line is about. What a dispute takes and what it gives
-// back are different things.
+// Clears names, for each payment, what the line is about. What a refund or a dispute takes and
+// what of it comes back are different things.
 func (l Line) Clears() string {
-	if l.Kind == KindDispute && l.Gross.Sign() > 0 {
-		return "dispute_won"
+	if l.Kind != KindPayment && l.Gross.Sign() > 0 {
+		return string(l.Kind) + "_returned"
 	}
 	return string(l.Kind)
 }
@@ -113,6 +113,14 @@ func (e Entry) Text() Text {
 	}
 	return Text(strconv.Itoa(e.Number) + " " + string(e.Kind) + " " + e.Gross.String() + " " + e.Fee.String() + " " + string(e.Currency) + " " +
 		e.SettledOn + " " + string(e.Result) + " " + or(e.PaymentID) + " " + or(e.RefundID) + " " + e.Reference)
+}
+
+// MaxLines bounds the texts of one ReportLines, in bytes of the event.
+const MaxLines = 48 << 10
+
+// Size is how many bytes the text takes in an event.
+func (t Text) Size() int {
+	return len(t) + len(`"",`) + strings.Count(string(t), `"`) + strings.Count(string(t), "\\")
 }
 
 // Entry reads what Entry.Text writes.
@@ -166,6 +174,17 @@ func (t Text) checked() (Entry, error) {
 		return e, fmt.Errorf("the line %q of a report cannot be recorded", t)
 	}
 	return e, nil
+}
+
+// LineID names a line of a report, which id names.
+func LineID(id string, number int) string { return id + "/" + strconv.Itoa(number) }
+
+// ParseLineID reads what LineID writes.
+func ParseLineID(s string) (id string, number int, ok bool) {
+	id, digits, _ := strings.Cut(s, "/")
+	number, err := strconv.Atoi(digits)
+	_, _, ok = ParseID(id)
+	return id, number, ok && err == nil && LineID(id, number) == s
 }
 
 // Cleared are the lines that have settled a payment, each as what it is about (see Line.Clears),

@@ -15,9 +15,6 @@ const (
 	TypeLineResolved = "report.line_resolved"
 )
 
-// MaxLines bounds the texts of one ReportLines, in bytes.
-const MaxLines = 48 << 10
-
 // ReportOpened records that lines of a report follow.
 type ReportOpened struct {
 	Report Report `json:"report"`

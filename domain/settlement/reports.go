@@ -93,7 +93,7 @@ func (c OpenReport) decide(r Reports) (domain.Event, error) {
 	if r.Open {
 		return nil, &domain.Refusal{Code: domain.SettlementOpen}
 	}
-	if c.Route != r.Route || !ValidReport(c.Report) || !c.FeesPaidBy.Valid() || !c.Summary.valid() {
+	if c.Route != r.Route || !ValidReport(c.Report) || !c.FeesPaidBy.Valid() || !c.Summary.Valid() {
 		return nil, errors.New("the report's route, id, bearer of fees or sums are not possible")
 	}
 	return ReportOpened{Report(c)}, nil
@@ -112,8 +112,8 @@ func (c CloseReport) decide(r Reports) (domain.Event, error) {
 	return ReportClosed{Route: r.Route, Report: c.Report}, nil
 }
 
-// valid reports whether the totals are those of some lines, at least one.
-func (s Summary) valid() bool {
+// Valid reports whether the totals are those of some lines, at least one.
+func (s Summary) Valid() bool {
 	lines := 0
 	for i, t := range s.Totals {
 		if t.Lines < 1 || !t.Currency.TwoMinorDigits() || t.Net != t.Gross.Add(t.Fee.Neg()) || i > 0 && s.Totals[i-1].Currency >= t.Currency {

@@ -3,6 +3,7 @@ package account
 import (
 	"net/url"
 	"slices"
+	"strings"
 
 	"payledger/domain"
 	"payledger/httpapi/account/frame"
@@ -50,7 +51,7 @@ const (
 // Side is a sum of an account as its reader counts. What is owed to the merchant and to customers
 // is a credit, so below zero in the books; here it is shown above zero.
 func (p balancePage) Side(s domain.Sum, of domain.Account) domain.Sum {
-	if p.Both || of.Route() != "" {
+	if p.Both || of.Asset() {
 		return s
 	}
 	return s.Neg()
@@ -110,7 +111,7 @@ func (v *visit) showBalance() error {
 	if err := p.BadFilter(err); err != nil {
 		return err
 	}
-	if p.Of, err = v.subjects(p.pageData, each(p.Postings, func(l wire.Posting) *domain.ID { return &l.PaymentID })); err != nil {
+	if p.Of, err = v.subjects(p.pageData, each(p.Postings, func(l wire.Posting) *domain.ID { return l.PaymentID })); err != nil {
 		return err
 	}
 	return v.Render(p.Answer(), "balance.html", p)
@@ -125,6 +126,9 @@ func (v *visit) balanceCSV() error {
 func (d pageData) AccountName(a domain.Account) string {
 	if route := a.Route(); route != "" {
 		return d.T("books.receivable", "Route", route)
+	}
+	if kind, route, ok := strings.Cut(string(a), ":"); ok {
+		return d.T("books."+kind, "Route", route)
 	}
 	if id := "books." + string(a); d.Has(id) {
 		return d.T(id)

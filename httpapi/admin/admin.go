@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 
 	"payledger/domain"
 	"payledger/domain/installation"
@@ -23,6 +24,11 @@ import (
 type admin struct {
 	cfg Config
 	api *merchant.API
+
+	// recording lets one request record lines of settlement reports at a time, so that each sees what
+	// the others settled. On another node another may run: of two events of the same lines the
+	// stream takes one.
+	recording sync.Mutex
 }
 
 // Config is what the administration needs besides the merchants' operations.
@@ -104,6 +110,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Endless: true, Handle: a.verify},
 		{Method: "GET", Path: "/admin/replay", Operation: "adminReplay", Endless: true, Handle: a.replay},
 	}
+	table = append(table, a.settlementRoutes()...)
 	if a.cfg.Status != nil {
 		table = append(table, edge.Route{Method: "GET", Path: "/admin/status", Operation: "adminStatus", Handle: a.status})
 	}
@@ -161,6 +168,13 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/payments/{payment_id}/returns {"reference"} → 201 domain.Return; 200 if there is one already
 //	POST   /admin/payments/{payment_id}/settlements wire.Settle → 201 domain.Settlement; 200 if it was settled so before
 //	GET    /admin/suspense?project=&limit=&cursor= → {"data":[wire.Suspense…],"next_cursor"}, of at most limit payments
+//	POST   /admin/settlements wire.OpenSettlement → 201 wire.Settlement; 200 if the report is known already
+//	POST   /admin/settlements/match wire.SettlementLines → {"data":[wire.SettlementLine…]}, recorded is nothing
+//	POST   /admin/settlements/{id}/lines wire.SettlementLines → wire.Settlement, once they are recorded; those that were are passed over
+//	POST   /admin/settlements/{id}/close → wire.Settlement, once all its lines are recorded
+//	POST   /admin/settlements/{id}/lines/{number}/resolve wire.ResolveLine → {"line","to"}
+//	GET    /admin/settlements?limit=&cursor= → {"data":[wire.Settlement…],"next_cursor"}, the newest first
+//	GET    /admin/settlements/{id}?waiting=&limit=&cursor= → wire.SettlementPage
 //	GET    /admin/status                → wire.Status
 //	GET    /admin/cluster               → {"data": [wire.Node]}
 //	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the leader

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -29,7 +30,8 @@ func (x *Exchange) readBody() error {
 		return wire.Problem{Code: domain.UnsupportedMediaType}.With("Accept", "application/json")
 	}
 	tooLarge := func() error { return wire.Problem{Code: domain.BodyTooLarge}.With("Connection", "close") }
-	if x.Request.ContentLength > MaxBody {
+	most := cmp.Or(int64(x.Route.Most), MaxBody)
+	if x.Request.ContentLength > most {
 		return tooLarge()
 	}
 	var body []byte
@@ -40,7 +42,7 @@ func (x *Exchange) readBody() error {
 			err = x.Request.Body.Close() // nobody needs to look for more
 		}
 	} else {
-		body, err = io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.Request.Body, MaxBody))
+		body, err = io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.Request.Body, most))
 	}
 	var tooLong *http.MaxBytesError
 	switch {

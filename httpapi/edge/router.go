@@ -21,6 +21,7 @@ type Route struct {
 	Scope     projects.Scope
 	Body      bool // takes a JSON object
 	Optional  bool // no body means {}
+	Most      int  // the longest body, in bytes; 0: MaxBody
 	Endless   bool // lasts as long as the client stays
 	Handle    func(*Exchange) error
 }

@@ -150,7 +150,7 @@ func JournalQuery(req edge.List) (q books.JournalQuery, err error) {
 	q.Limit = req.Limit
 	if q.Account = domain.Account(f["account"]); f.Has("account") && !q.Account.Known() {
 		return q, edge.BadParameter("account",
-			"Send merchant_payable, refunds_in_flight, disputes_held, suspense, operator, or acquirer_receivable: and the name of a route.")
+			"Send merchant_payable, refunds_in_flight, disputes_held, suspense, operator, provider_fees, settlement_suspense, bank, losses, or acquirer_receivable: or settlement_transit: and the name of a route.")
 	}
 	if q.Currency = domain.Currency(f["currency"]); f.Has("currency") && q.Currency == "" {
 		return q, edge.BadParameter("currency", "Send a currency such as RUB.")
@@ -175,13 +175,13 @@ func PlaceAfter(p books.JournalPage) string {
 		return ""
 	}
 	at := p.Lines[len(p.Lines)-1].Place()
-	return PositionText(at.Position) + " " + url.QueryEscape(string(at.Currency)) + " " + string(at.Account)
+	return PositionText(at.Position) + " " + url.QueryEscape(string(at.Currency)) + " " + string(at.Account) + " " + at.Project
 }
 
 func parsePlace(s string) (p books.JournalPlace, err error) {
-	parts := strings.SplitN(s, " ", 3)
-	if len(parts) != 3 {
-		return p, errors.New("want a position, a currency and an account")
+	parts := strings.SplitN(s, " ", 4)
+	if len(parts) != 4 {
+		return p, errors.New("want a position, a currency, an account and a project")
 	}
 	n, err := strconv.ParseUint(parts[0], 10, 63)
 	if err != nil {
@@ -189,15 +189,18 @@ func parsePlace(s string) (p books.JournalPlace, err error) {
 	}
 	currency, err := url.QueryUnescape(parts[1])
 	return books.JournalPlace{
-		Position: eventstore.Position(n), Currency: domain.Currency(currency), Account: domain.Account(parts[2]),
+		Position: eventstore.Position(n), Currency: domain.Currency(currency), Account: domain.Account(parts[2]), Project: parts[3],
 	}, err
 }
 
 // StatementOf is a line of the journal as it is answered.
 func StatementOf(l books.JournalLine) wire.Posting {
 	s := wire.Posting{
-		Position: uint64(l.Position), Time: l.At, EventID: l.Event, EventType: l.Type, PaymentID: l.Payment,
+		Position: uint64(l.Position), Time: l.At, EventID: l.Event, EventType: l.Type,
 		Account: l.Account, Currency: l.Currency, Amount: l.Amount, Balance: l.Balance,
+	}
+	if !l.Payment.IsZero() {
+		s.PaymentID = &l.Payment
 	}
 	if !l.Refund.IsZero() {
 		s.RefundID = &l.Refund

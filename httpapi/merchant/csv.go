@@ -98,7 +98,10 @@ func (a *API) StatementTable(_ context.Context, c Caller, values url.Values) (ed
 		})
 		for _, l := range found.Lines {
 			q.After = l.Place()
-			refund := ""
+			payment, refund := "", ""
+			if !l.Payment.IsZero() {
+				payment = l.Payment.String()
+			}
 			if !l.Refund.IsZero() {
 				refund = l.Refund.String()
 			}
@@ -108,7 +111,7 @@ func (a *API) StatementTable(_ context.Context, c Caller, values url.Values) (ed
 			}
 			balance, side := sided(l.Balance)
 			rows = append(rows, []string{
-				PositionText(l.Position), l.At.In(zone), l.Event.String(), l.Type, l.Payment.String(), refund, string(l.Account),
+				PositionText(l.Position), l.At.In(zone), l.Event.String(), l.Type, payment, refund, string(l.Account),
 				string(l.Currency), debit, credit, balance, side, descriptions[l.Payment],
 			})
 		}

@@ -39,7 +39,7 @@ type Posting struct {
 	Time      domain.Instant  `json:"time"`
 	EventID   domain.ID       `json:"event_id"`
 	EventType string          `json:"event_type"`
-	PaymentID domain.ID       `json:"payment_id"`
+	PaymentID *domain.ID      `json:"payment_id"` // null: of an event of a settlement report
 	RefundID  *domain.ID      `json:"refund_id"`
 	Account   domain.Account  `json:"account"`
 	Currency  domain.Currency `json:"currency"`

@@ -1,6 +1,9 @@
 package wire
 
-import "payledger/domain"
+import (
+	"payledger/domain"
+	"payledger/domain/settlement"
+)
 
 // Route is a route as the operator sees it.
 type Route struct {
@@ -9,6 +12,8 @@ type Route struct {
 	Rules   []domain.Rule `json:"rules"`   // that lead to it
 	Retired bool          `json:"retired"` // the routes file does not name it any more; its connector ends with the server
 	Paused  *RoutePause   `json:"paused,omitempty"`
+
+	FeesPaidBy settlement.Bearer `json:"fees_paid_by,omitzero"` // "": the operator
 }
 
 // RoutePause is since when the operator has paused a route: it gets no payments, and

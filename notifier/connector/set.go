@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"payledger/domain"
+	"payledger/domain/settlement"
 )
 
 // Routes are what one reading of the routes file says: the rules that choose a
@@ -20,6 +21,8 @@ type Routes struct {
 // Opened is a route's connector.
 type Opened struct {
 	Type string // its name, as in the routes file
+
+	FeesPaidBy settlement.Bearer // of the provider's; "": the operator
 
 	// Connector is nil where nothing has to be asked of the provider: the sandbox
 	// is played by hand.

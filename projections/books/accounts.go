@@ -103,7 +103,7 @@ func (v *accountsView) post(r eventstore.Stored, event domain.Event) []posted {
 	}
 	out := make([]posted, len(postings))
 	for i, p := range postings {
-		after := account{Project: r.Stream.Project, Currency: p.Currency, Account: p.Account}
+		after := account{Project: cmp.Or(p.Project, r.Stream.Project), Currency: p.Currency, Account: p.Account}
 		before := v.live[after.Project][after.name()]
 		if before != nil {
 			after.Balance, after.Number = before.Balance, before.Number

@@ -15,8 +15,8 @@ type JournalLine struct {
 	At       domain.Instant // time of the event
 	Project  string
 	Event    domain.ID
-	Type     string // of the event
-	Payment  domain.ID
+	Type     string    // of the event
+	Payment  domain.ID // zero for an event of a settlement report
 	Refund   domain.ID // zero for an event of no refund
 	Account  domain.Account
 	Currency domain.Currency

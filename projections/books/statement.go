@@ -23,18 +23,21 @@ type JournalQuery struct {
 }
 
 // JournalPlace is the place of a line in the journal, which is ordered by
-// position and, within an event, by currency and account.
+// position and, within an event, by currency, account and project.
 type JournalPlace struct {
 	Position eventstore.Position
 	Currency domain.Currency
 	Account  domain.Account
+	Project  string
 }
 
 // Place is the line's place in the journal.
-func (l JournalLine) Place() JournalPlace { return JournalPlace{l.Position, l.Currency, l.Account} }
+func (l JournalLine) Place() JournalPlace {
+	return JournalPlace{l.Position, l.Currency, l.Account, l.Project}
+}
 
 func (p JournalPlace) compare(o JournalPlace) int {
-	return cmp.Or(cmp.Compare(p.Position, o.Position), cmp.Compare(p.Currency, o.Currency), cmp.Compare(p.Account, o.Account))
+	return cmp.Or(cmp.Compare(p.Position, o.Position), cmp.Compare(p.Currency, o.Currency), cmp.Compare(p.Account, o.Account), cmp.Compare(p.Project, o.Project))
 }
 
 // order compares places in the order of the query.
@@ -104,7 +107,7 @@ func (b *Books) explain(ctx context.Context, lines []JournalLine) error {
 			return err
 		}
 		l.At, l.Event, l.Type, l.Refund = domain.IDTime(r.Commit), r.Commit, e.Type(), domain.FactsOf(e).Refund
-		l.Payment, _ = domain.ParseID(r.Stream.ID)
+		l.Payment, _ = domain.ParseID(r.Stream.ID) // else the event is of no payment
 	}
 	return nil
 }

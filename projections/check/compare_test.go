@@ -84,6 +84,7 @@ func TestCompareFindsEveryDifference(t *testing.T) {
 	w := projectiontest.Seeded(t, 8)
 	w.Steps(400)
 	w.Deliver()
+	w.Report()
 	c := config(t, w)
 	e := open(t, c)
 	if err := e.Close(); err != nil {

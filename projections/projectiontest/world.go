@@ -14,6 +14,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/deliveries"
 	"payledger/domain/projects"
+	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 )
@@ -196,6 +197,53 @@ func (w *World) GiveBack() {
 		says(domain.OutcomeSucceeded, &refund), says(domain.OutcomeReturned, &refund), says(domain.OutcomeDisputed, nil),
 	} {
 		w.Command(w.Payments[id], command, w.IDs.Next())
+	}
+}
+
+// Report records a settlement report of the sandbox: a line that settles each payment of the
+// last project and one that fits nothing, which is then written off.
+func (w *World) Report() {
+	w.TB.Helper()
+	const route = "sandbox"
+	report := fmt.Sprint("r", w.Last())
+	line := settlement.Line{Kind: settlement.KindPayment, Currency: "RUB", SettledOn: "2026-11-20", Reference: "unheard of"}
+	project := w.Payments[w.Order[len(w.Order)-1]].Project
+	lines := map[string][]settlement.Text{}
+	var all settlement.Summary
+	add := func(project string, e settlement.Entry) {
+		e.Number = all.Lines + 1
+		e.Net = e.Gross
+		all = all.Add(e.Line)
+		lines[project] = append(lines[project], e.Text())
+	}
+	for _, id := range w.Order {
+		p := w.Payments[id]
+		e := settlement.Entry{Line: line}
+		e.PaymentID, e.Reference, e.Gross, e.Currency = id.String(), report+id.String(), domain.SumOf(p.Amount), p.Currency
+		if e.Result = settlement.Judge(route, e.Line, p, nil); p.Project == project && e.Result == settlement.Settled {
+			add(project, e)
+		}
+	}
+	line.Gross = domain.SumOf(100)
+	add(eventstore.KindInstallation, settlement.Entry{Line: line, Result: settlement.UnknownReference})
+	onReports := func(c settlement.ReportsCommand) {
+		execute(w, eventstore.ReportsStream(route), settlement.Reports{Route: route}, c)
+	}
+	onBook := func(project string, c settlement.BookCommand) {
+		execute(w, eventstore.BookStream(project, settlement.ID(route, report)), settlement.Book{Project: project, Route: route, Report: report}, c)
+	}
+	onReports(settlement.OpenReport{Route: route, Report: report, SHA256: sha256.Sum256([]byte(report)), FeesPaidBy: settlement.ByOperator, Summary: all})
+	for _, of := range slices.Sorted(maps.Keys(lines)) {
+		onBook(of, settlement.RecordLines{FeesPaidBy: settlement.ByOperator, Lines: lines[of]})
+	}
+	onReports(settlement.CloseReport{Report: report, Recorded: all})
+	onBook(eventstore.KindInstallation, settlement.ResolveLine{Number: all.Lines, To: settlement.WriteOff, Reason: "x"})
+}
+
+func execute[S eventstore.Aggregate[S, C], C any](w *World, s eventstore.Stream, start S, c C) {
+	w.TB.Helper()
+	if _, err := eventstore.Execute(w.TB.Context(), w.Ledger(), s, start, c, eventstore.Order{EventID: w.IDs.Next()}); err != nil {
+		w.TB.Fatalf("%T: %v", c, err)
 	}
 }
 

@@ -5,20 +5,28 @@ import (
 	"encoding/binary"
 	"math"
 
+	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/projections/table"
 )
 
 // actsView lists the acts by position, as 8 bytes, with their projects: events of
 // no payment, and events of a payment that have an actor, but for its creation, which
-// the list of payments shows.
+// the list of payments shows. The lines of settlement reports are left out: opening one is the act.
 type actsView struct{ *table.Table[string] }
 
 func newActsView(db *table.DB) *actsView { return &actsView{newTextTable(db, "acts")} }
 
 func (v *actsView) fold(c *change) {
 	r := &c.Record
-	if r.Stream.Kind != eventstore.KindPayment && r.Stream.Kind != eventstore.KindDeliveries || r.Stream.Kind == eventstore.KindPayment && r.Sequence > 1 && eventstore.CauseOf(r.Body).Actor != "" {
+	act := c.Event.Type() != settlement.TypeReportLines
+	switch r.Stream.Kind {
+	case eventstore.KindPayment:
+		act = r.Sequence > 1 && eventstore.CauseOf(r.Body).Actor != ""
+	case eventstore.KindDeliveries:
+		act = false
+	}
+	if act {
 		v.Insert(uint64Key(uint64(r.Position)), r.Stream.Project)
 	}
 }

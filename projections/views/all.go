@@ -21,7 +21,7 @@ import (
 // Format is the version of the file's form. It is raised whenever the same events
 // lead to other keys or values, here or in the books: a file of an older format
 // is rebuilt.
-const Format = 14
+const Format = 15
 
 // Views are all views of payments, refunds and projects, and the log's Merkle
 // tree. Their methods are the reads, each in the file of its view.
@@ -54,6 +54,7 @@ type Views struct {
 	translog     *translogView
 	acts         *actsView
 	deliveries   *Deliveries
+	settlements  *settlementsView
 
 	ofPayments []paymentView
 	ofEvents   []eventView
@@ -88,6 +89,7 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v.translog = ofEvents(v, newTranslogView(db))
 	v.acts = ofEvents(v, newActsView(db))
 	v.deliveries = ofEvents(v, newDeliveries(db, log, v.projects))
+	v.settlements = ofEvents(v, newSettlementsView(db))
 	return v, &Writer{views: v, MaxPending: MaxPending}
 }
 

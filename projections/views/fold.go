@@ -25,6 +25,7 @@ type change struct {
 	projectBefore, projectAfter *projects.Project
 	paymentBefore, paymentAfter *PaymentRow
 	attempts                    attemptsEntry
+	settlement                  []func() // changes of the tables of settlementsView
 }
 
 // Writer folds events into the views. Only one goroutine uses it.
@@ -47,6 +48,10 @@ func (w *Writer) Prepare(d Decoded) error {
 		w.prepareProject()
 	case eventstore.KindPayment:
 		if err := w.preparePayment(); err != nil {
+			return err
+		}
+	case eventstore.KindSettlement:
+		if err := w.views.settlements.prepare(&w.change); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ type Log interface {
 	Wait(ctx context.Context, p eventstore.Position) error
 	// Position is that of the last event that the views reflect.
 	Position() eventstore.Position
+	// EventAt is the event at a position.
+	EventAt(ctx context.Context, p eventstore.Position) (eventstore.Stored, domain.Event, error)
 }
 
 // fresh waits until every view reflects every event that the log holds now.

@@ -11,7 +11,7 @@ import (
 
 // referencesView leads from a provider's reference to the payment: route, 0,
 // reference, 0, payment's id. It has the references of attempts and of booked
-// money. There is no value.
+// money, and behind backOf those of refunds and disputes. There is no value.
 type referencesView struct{ *table.Table[struct{}] }
 
 func newReferencesView(db *table.DB) *referencesView {
@@ -33,6 +33,27 @@ func (v *referencesView) update(before, after *PaymentRow) {
 			v.Insert(listKeyOf(after.Payment.ID, after.Payment.Route, reference), struct{}{})
 		}
 	}
+	known = referencesBack(old)
+	for _, reference := range referencesBack(after.Payment) {
+		if !slices.Contains(known, reference) {
+			v.Insert(listKeyOf(after.Payment.ID, backOf(after.Payment.Route), reference), struct{}{})
+		}
+	}
+}
+
+// backOf is in the place of the route in the keys of references under which a payment's money went
+// back.
+func backOf(route string) string { return route + "\x01" }
+
+// referencesBack are the references of the payment's refunds, returns and disputes.
+func referencesBack(p domain.Payment) []string {
+	var all []string
+	for _, s := range p.Signals {
+		if back := s.RefundID != nil || s.Outcome.AboutDispute(); back && s.Route == p.Route && s.Reference != "" && !slices.Contains(all, s.Reference) {
+			all = append(all, s.Reference)
+		}
+	}
+	return all
 }
 
 // referencesOf are the references under which a provider may know the payment.
@@ -89,6 +110,16 @@ func (v *Views) PaymentsOfReference(ctx context.Context, route, reference string
 // PaymentOfReference finds the payment of the route with this provider's reference; the first of
 // them if there are more.
 func (v *Views) PaymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error) {
+	return v.paymentOfReference(ctx, route, reference)
+}
+
+// PaymentOfMoneyBack finds the payment of the route of which a refund, a return or a dispute has
+// this provider's reference; the first of them if there are more.
+func (v *Views) PaymentOfMoneyBack(ctx context.Context, route, reference string) (domain.ID, bool, error) {
+	return v.paymentOfReference(ctx, backOf(route), reference)
+}
+
+func (v *Views) paymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error) {
 	if err := v.fresh(ctx); err != nil {
 		return domain.ID{}, false, err
 	}

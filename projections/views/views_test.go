@@ -3,6 +3,7 @@ package views
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -36,6 +37,9 @@ func (still) Fresh(context.Context, eventstore.Filter) (eventstore.Position, err
 }
 func (still) Wait(context.Context, eventstore.Position) error { return nil }
 func (still) Position() eventstore.Position                   { return 0 }
+func (still) EventAt(context.Context, eventstore.Position) (eventstore.Stored, domain.Event, error) {
+	return eventstore.Stored{}, nil, errors.New("not there")
+}
 
 // opened are views over a new file.
 func opened(t *testing.T) (*table.DB, *Views, *Writer) {

@@ -16,7 +16,7 @@ type Balance struct {
 	AsOf      string `help:"Balances as of a time (2026-11-20T10:15:30Z) or a position of the log (88417)." placeholder:"TIME|POSITION" json:"as_of,omitzero"`
 	Statement bool   `help:"Print every posting with the balance after it, oldest first." json:"-"`
 	LateFunds bool   `help:"Print the money that could not count as its payment." json:"-"`
-	Account   string `help:"Postings of this account only: merchant_payable, refunds_in_flight, disputes_held, suspense, operator, acquirer_receivable:ROUTE." json:"account,omitzero"`
+	Account   string `help:"Postings of this account only: merchant_payable, refunds_in_flight, disputes_held, suspense, operator, provider_fees, settlement_suspense, bank, losses, acquirer_receivable:ROUTE, settlement_transit:ROUTE." json:"account,omitzero"`
 	Currency  string `help:"Postings in this currency only." placeholder:"CODE" json:"currency,omitzero"`
 	From      string `help:"Postings at this time or later." placeholder:"TIME" json:"from,omitzero"`
 	To        string `help:"Postings before this time." placeholder:"TIME" json:"to,omitzero"`
@@ -25,8 +25,11 @@ type Balance struct {
 // Help is shown by --help.
 func (Balance) Help() string {
 	return `The books in double entry: what acquirers owe (acquirer_receivable:ROUTE), what is owed
-to merchants (merchant_payable), refunds under way (refunds_in_flight) and late funds that
-await you (suspense). Debits are positive, credits negative; each currency adds up to zero.
+to merchants (merchant_payable), refunds under way (refunds_in_flight), late funds that
+await you (suspense), and what acquirers say that they have paid out
+(settlement_transit:ROUTE), less their fees (provider_fees). Lines of their reports that fit
+nothing await you on settlement_suspense. What is of no project is in the books of
+"installation". Debits are positive, credits negative; each currency adds up to zero.
 
 A time means everything before the first event of a later time, so that the books of
 a time no longer change once the log has gone beyond it.
@@ -91,10 +94,10 @@ func (c Balance) postings(a *cli.App, line, none string) error {
 			some = true
 			if c.LateFunds {
 				return a.Print(p, "%8d  %s  %s  %s  %s %s  %s  %s %q\n",
-					p.Position, p.Time, p.ProjectID, p.PaymentID, strings.TrimPrefix(p.Amount.String(), "-"), p.Currency, p.Reason, p.Route, p.Reference)
+					p.Position, p.Time, p.ProjectID, texts(p.PaymentID)[0], strings.TrimPrefix(p.Amount.String(), "-"), p.Currency, p.Reason, p.Route, p.Reference)
 			}
-			return a.Print(p, "%8d  %s  %s  %s  %-18s %-30s %s %15s %15s\n",
-				p.Position, p.Time, p.ProjectID, p.PaymentID, p.EventType, p.Account, p.Currency, p.Amount, p.Balance)
+			return a.Print(p, "%8d  %s  %s  %-26s  %-18s %-30s %s %15s %15s\n",
+				p.Position, p.Time, p.ProjectID, texts(p.PaymentID)[0], p.EventType, p.Account, p.Currency, p.Amount, p.Balance)
 		})
 		if err == nil && !some && !a.JSON {
 			return a.Note(none)

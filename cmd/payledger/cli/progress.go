@@ -14,21 +14,26 @@ import (
 // Progress returns a function that shows the progress of long work on the log: a bar
 // on a terminal, a line every five seconds elsewhere, nothing for quick work.
 func Progress(w io.Writer, what string) func(done, total eventstore.Position) {
+	return Counting[eventstore.Position](w, what, "events")
+}
+
+// Counting is Progress for other units.
+func Counting[N ~uint64 | ~int64](w io.Writer, what, unit string) func(done, total N) {
 	if !IsTerminal(w) {
-		return EachInterval(func(done, total eventstore.Position) {
-			fmt.Fprintf(w, "payledger: %s: %d of %d events\n", what, done, total)
+		return EachInterval(func(done, total N) {
+			fmt.Fprintf(w, "payledger: %s: %d of %d %s\n", what, done, total, unit)
 		})
 	}
 	var bar *progressbar.ProgressBar
 	start := time.Now()
-	return func(done, total eventstore.Position) {
+	return func(done, total N) {
 		if time.Since(start) < time.Second {
 			return
 		}
 		if bar == nil {
 			bar = progressbar.NewOptions64(int64(total),
 				progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
 				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		}
 		bar.Set64(int64(done)) //nolint:errcheck // a bar that cannot be drawn does no harm
@@ -36,9 +41,9 @@ func Progress(w io.Writer, what string) func(done, total eventstore.Position) {
 }
 
 // EachInterval calls say every five seconds of work.
-func EachInterval(say func(done, total eventstore.Position)) func(done, total eventstore.Position) {
+func EachInterval[N any](say func(done, total N)) func(done, total N) {
 	said := time.Now()
-	return func(done, total eventstore.Position) {
+	return func(done, total N) {
 		if now := time.Now(); now.Sub(said) >= 5*time.Second {
 			said = now
 			say(done, total)

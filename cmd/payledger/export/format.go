@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 )
@@ -79,15 +81,16 @@ func (f *csvFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	of := detailsOf(event)
+	of := detailsOf(r, event)
 	for _, p := range domain.Postings(event) {
+		project := cmp.Or(p.Project, r.Stream.Project)
 		debit, credit := p.Amount.String(), ""
 		if p.Amount.Sign() < 0 {
 			debit, credit = "", p.Amount.Neg().String()
 		}
 		dst, err = edge.AppendCSV(dst,
-			strconv.FormatUint(uint64(r.Position), 10), domain.InstantOf(r.At).String(), r.Stream.Project, r.Commit.String(),
-			event.Type(), r.Stream.ID, of.refund, string(p.Account), string(p.Currency), debit, credit, of.reference, of.reason)
+			strconv.FormatUint(uint64(r.Position), 10), domain.InstantOf(r.At).String(), project, r.Commit.String(),
+			event.Type(), of.payment, of.refund, string(p.Account), string(p.Currency), debit, credit, of.reference, of.reason)
 		if err != nil {
 			return dst, err
 		}
@@ -96,11 +99,17 @@ func (f *csvFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
 }
 
 // details are members of an event that accountants need besides its postings.
-type details struct{ refund, reference, reason string }
+type details struct{ payment, refund, reference, reason string }
 
-func detailsOf(e domain.Event) details {
+func detailsOf(r eventstore.Stored, e domain.Event) details {
 	f := domain.FactsOf(e)
-	d := details{reason: f.Reason}
+	d := details{payment: r.Stream.ID, reason: f.Reason}
+	if r.Stream.Kind == eventstore.KindSettlement {
+		d = details{reference: r.Stream.ID} // the report
+	}
+	if resolved, ok := e.(settlement.LineResolved); ok {
+		d.payment, d.reason = resolved.Payment, resolved.Reason
+	}
 	if !f.Refund.IsZero() {
 		d.refund = f.Refund.String()
 	}
@@ -146,7 +155,7 @@ func (f *hledgerFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) 
 	}
 	dst = fmt.Appendf(dst, "%s%d\n", hledgerPosition, r.Position)
 	for _, p := range lines {
-		account, kind := hledgerAccount(p.Account, r.Stream.Project)
+		account, kind := hledgerAccount(p.Account, cmp.Or(p.Project, r.Stream.Project))
 		for _, d := range []string{"commodity 1000.00 " + hledgerCommodity(p.Currency), "account " + account + "  ; type:" + kind} {
 			if !f.declared[d] {
 				f.declared[d] = true
@@ -155,17 +164,16 @@ func (f *hledgerFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) 
 		}
 	}
 	at := domain.InstantOf(r.At)
-	dst = fmt.Appendf(dst, "%s * (%s) %s\n    ; time:%s, payment:%s, project:%s",
-		at.Time().Format("2006-01-02"), r.Commit, event.Type(), at, url.PathEscape(r.Stream.ID), url.PathEscape(r.Stream.Project))
-	of := detailsOf(event)
-	for _, tag := range []struct{ name, value string }{{"refund", of.refund}, {"reference", of.reference}, {"reason", of.reason}} {
+	of := detailsOf(r, event)
+	dst = fmt.Appendf(dst, "%s * (%s) %s\n    ; time:%s", at.Time().Format("2006-01-02"), r.Commit, event.Type(), at)
+	for _, tag := range []struct{ name, value string }{{"payment", of.payment}, {"project", r.Stream.Project}, {"refund", of.refund}, {"reference", of.reference}, {"reason", of.reason}} {
 		if tag.value != "" {
 			dst = fmt.Appendf(dst, ", %s:%s", tag.name, url.PathEscape(tag.value))
 		}
 	}
 	dst = append(dst, '\n')
 	for _, p := range lines {
-		account, _ := hledgerAccount(p.Account, r.Stream.Project)
+		account, _ := hledgerAccount(p.Account, cmp.Or(p.Project, r.Stream.Project))
 		dst = fmt.Appendf(dst, "    %s  %s %s\n", account, p.Amount, hledgerCommodity(p.Currency))
 	}
 	return append(dst, '\n'), nil
@@ -173,10 +181,17 @@ func (f *hledgerFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) 
 
 func hledgerAccount(a domain.Account, project string) (name, kind string) {
 	project = strings.ReplaceAll(url.PathEscape(project), ":", "%3A")
-	if route := a.Route(); route != "" {
-		return "assets:acquirer_receivable:" + strings.ReplaceAll(url.PathEscape(route), ":", "%3A") + ":" + project, "A"
+	head, route, of := strings.Cut(string(a), ":")
+	if of {
+		head += ":" + strings.ReplaceAll(url.PathEscape(route), ":", "%3A")
 	}
-	return "liabilities:" + string(a) + ":" + project, "L"
+	switch {
+	case a == domain.ProviderFees || a == domain.Losses:
+		return "expenses:" + head + ":" + project, "X"
+	case a.Asset():
+		return "assets:" + head + ":" + project, "A"
+	}
+	return "liabilities:" + head + ":" + project, "L"
 }
 
 // hledgerCommodity is the currency, in quotes unless it has only letters.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/domain/settlement"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/client"
 )
@@ -43,8 +44,15 @@ func (r *reading) connector(m member) {
 		return
 	}
 	settings := []byte{'{'}
+	var fees settlement.Bearer
 	for _, s := range m.open() {
 		if s.name == "type" {
+			continue
+		}
+		if s.name == "fees_paid_by" {
+			if err := json.Unmarshal(s.raw, &fees); err != nil || !fees.Valid() {
+				r.refuse(s.value, "want %q or %q", settlement.ByOperator, settlement.ByMerchant)
+			}
 			continue
 		}
 		if name == sandboxType {
@@ -65,6 +73,10 @@ func (r *reading) connector(m member) {
 		r.refuse(at, "the type %q is the simulated provider: it needs --sandbox", name)
 	default:
 		r.connectors[m.name] = connector.Opened{Type: name}
+	}
+	if c, opened := r.connectors[m.name]; opened {
+		c.FeesPaidBy = fees
+		r.connectors[m.name] = c
 	}
 }
 

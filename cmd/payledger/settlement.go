@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/service"
+	"payledger/domain"
+	"payledger/domain/settlement"
+	"payledger/httpapi/wire"
+)
+
+// settlementCmd groups the commands on providers' settlement reports.
+type settlementCmd struct {
+	Import  settlementImport           `cmd:"" help:"Read a provider's report: what it would book, or with --apply book it."`
+	List    admincmd.SettlementList    `cmd:"" help:"List the reports that were imported."`
+	Show    admincmd.SettlementShow    `cmd:"" help:"Print a report with its lines."`
+	Resolve admincmd.SettlementResolve `cmd:"" help:"Take a line that fits nothing out of suspense."`
+}
+
+// Help is shown by --help.
+func (settlementCmd) Help() string {
+	return `A provider pays out in sums, less its fees, and says in a report which payments, refunds and
+disputes they are for. Imported, each line clears what the provider owed for its payment
+(acquirer_receivable), and its net amount is on its way (settlement_transit). It does not matter
+whether the report or the outcome of a payment comes first. A line that does not fit is
+recorded with its reason, and its net amount waits in settlement_suspense until you resolve it:
+
+  unknown_reference  it names no payment of this route
+  amount_differs     the payment or refund is of another amount
+  currency_differs   or in another currency
+  settled_before     another line has settled the same
+  other              the report says no more of it`
+}
+
+type settlementImport struct {
+	admincmd.Anyway
+	File   string `arg:"" type:"existingfile" help:"The report." json:"-"`
+	Route  string `required:"" help:"Route whose provider wrote it." json:"-"`
+	Report string `help:"The provider's id of the report. Default: the file's name without its ending." placeholder:"ID" json:"-"`
+	Apply  bool   `help:"Record it. Without this nothing is recorded." json:"-"`
+}
+
+// Help is shown by --help.
+func (settlementImport) Help() string {
+	return `Prints what the lines are found to be and what they add up to. With --apply they are
+recorded, and booked. The same file again changes nothing; one that was interrupted goes on
+where it stopped. A file with another content under the same id is refused.
+
+The file is CSV with a line of headings: kind (payment, refund, fee, dispute or other), gross,
+fee, net, currency and settled_on (2026-11-20), and reference, payment_id and refund_id where
+there are such; payment_id and refund_id are payledger's. Amounts have a point and two digits;
+gross is what the provider owes by the line, negative for refunds and disputes, and net is gross
+less fee. Lines are matched by payment_id or refund_id, else by reference.`
+}
+
+// Run prints what the report would book, or records it.
+func (c settlementImport) Run(a *cli.App) error {
+	if c.Report == "" {
+		base := filepath.Base(c.File)
+		c.Report = strings.TrimSuffix(base, filepath.Ext(base))
+	}
+	if !settlement.ValidReport(c.Report) {
+		return cli.Errorf(cli.ExitUsage, "--report: %q cannot be the id of a report: want 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.Report)
+	}
+	file, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	var all settlement.Summary
+	sum, err := c.lines(file, func(l settlement.Line) error {
+		all = all.Add(l)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if all.Lines == 0 {
+		return fmt.Errorf("%s has no lines", c.File)
+	}
+	return c.Holding(a, service.CoreOptions{}, func(m *cli.Client) error {
+		if !c.Apply {
+			return c.preview(a, m, file, sum, all)
+		}
+		return c.apply(a, m, file, sum, all)
+	})
+}
+
+// lines calls fn for the lines of the report, and answers the SHA-256 of the file.
+func (c settlementImport) lines(file *os.File, fn func(settlement.Line) error) (sum domain.Digest, err error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return sum, err
+	}
+	hash := sha256.New()
+	whole := io.TeeReader(file, hash)
+	for l, err := range readReport(whole) {
+		if err == nil {
+			if member := l.Check(); member != "" {
+				err = fmt.Errorf("line %d of the report: its %s is not possible", l.Number, member)
+			} else {
+				err = fn(l)
+			}
+		}
+		if err != nil {
+			return sum, fmt.Errorf("%s: %w", c.File, err)
+		}
+	}
+	_, err = io.Copy(io.Discard, whole)
+	return domain.Digest(hash.Sum(nil)), err
+}
+
+// batches calls send with the lines in batches, and shows how far it is.
+func (c settlementImport) batches(a *cli.App, file *os.File, sum domain.Digest, total int, send func([]settlement.Line) error) error {
+	what := "Matching lines"
+	if c.Apply {
+		what = "Recording lines"
+	}
+	show := cli.Counting[int64](a.Stderr, what, "lines")
+	batch := make([]settlement.Line, 0, min(total, wire.MaxSettlementLines))
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := send(batch)
+		show(int64(batch[len(batch)-1].Number), int64(total))
+		batch = batch[:0]
+		return err
+	}
+	again, err := c.lines(file, func(l settlement.Line) error {
+		if batch = append(batch, l); len(batch) == cap(batch) {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err == nil && again != sum {
+		err = fmt.Errorf("%s has changed while it was read: import it again", c.File)
+	}
+	return err
+}
+
+// statement is what lines are found to be.
+type statement struct {
+	ID      string                `json:"id"`
+	SHA256  domain.Digest         `json:"sha256"`
+	Summary settlement.Summary    `json:"summary"`
+	Results []resultTotals        `json:"results"`
+	Waiting []wire.SettlementLine `json:"waiting"` // the first of them
+}
+
+type resultTotals struct {
+	Result settlement.Result `json:"result"`
+	settlement.Totals
+}
+
+func (r resultTotals) cells(first string) []string {
+	return []string{first, strconv.Itoa(r.Lines), r.Gross.String(), r.Fee.String(), r.Net.String(), string(r.Currency)}
+}
+
+// maxShown is how many lines that do not fit a preview shows.
+const maxShown = 100
+
+func (c settlementImport) preview(a *cli.App, m *cli.Client, file *os.File, sum domain.Digest, all settlement.Summary) error {
+	s := statement{ID: settlement.ID(c.Route, c.Report), SHA256: sum, Summary: all, Results: []resultTotals{}, Waiting: []wire.SettlementLine{}}
+	totals, waiting := make(map[settlement.Result][]settlement.Totals), 0
+	cleared := make(map[string]bool) // by lines of earlier batches
+	err := c.batches(a, file, sum, all.Lines, func(batch []settlement.Line) error {
+		var page wire.Page[wire.SettlementLine]
+		if err := m.Call(a.Ctx, http.MethodPost, "/admin/settlements/match", wire.SettlementLines{Route: c.Route, Lines: batch}, &page); err != nil {
+			return err
+		}
+		for _, l := range page.Data {
+			key := l.PaymentID + "\t" + l.Clears() + "\t" + l.Reference
+			if l.Result == settlement.Settled && cleared[key] {
+				l.Result = settlement.SettledBefore
+			}
+			cleared[key] = cleared[key] || l.Result == settlement.Settled
+			totals[l.Result] = settlement.AddTotals(totals[l.Result], l.Line)
+			if l.Result.Waits() {
+				if waiting++; len(s.Waiting) < maxShown {
+					s.Waiting = append(s.Waiting, l)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range settlement.Results() {
+		for _, t := range totals[r] {
+			s.Results = append(s.Results, resultTotals{r, t})
+		}
+	}
+	if a.JSON {
+		return a.PrintJSON(s)
+	}
+	fmt.Fprintf(a.Stdout, "Report %s, settled from %s to %s, %d lines\n\n", s.ID, all.From, all.To, all.Lines)
+	var rows [][]string
+	for _, r := range s.Results {
+		rows = append(rows, r.cells(string(r.Result)))
+	}
+	for _, t := range all.Totals {
+		rows = append(rows, resultTotals{Totals: t}.cells("total"))
+	}
+	if err := a.PrintTable("", []string{"RESULT", "LINES", "GROSS", "FEE", "NET", "CURRENCY"}, rows); err != nil {
+		return err
+	}
+	if waiting > 0 {
+		fmt.Fprintf(a.Stdout, "\n%d lines do not fit", waiting)
+		if waiting > len(s.Waiting) {
+			fmt.Fprintf(a.Stdout, "; the first %d", len(s.Waiting))
+		}
+		fmt.Fprint(a.Stdout, ":\n\n")
+		if err := admincmd.PrintSettlementLines(a, s.Waiting); err != nil {
+			return err
+		}
+	}
+	return a.Note("Nothing is recorded: add --apply.")
+}
+
+func (c settlementImport) apply(a *cli.App, m *cli.Client, file *os.File, sum domain.Digest, all settlement.Summary) error {
+	var s wire.Settlement
+	err := m.Call(a.Ctx, http.MethodPost, "/admin/settlements", wire.OpenSettlement{Route: c.Route, Report: c.Report, SHA256: sum, Summary: all}, &s)
+	if err != nil {
+		return err
+	}
+	if s.Status == wire.SettlementRecorded {
+		return a.Print(s, "Report %s was imported before: nothing to do.\n", s.ID)
+	}
+	path := "/admin/settlements/" + url.PathEscape(s.ID)
+	err = c.batches(a, file, sum, all.Lines, func(batch []settlement.Line) error {
+		return m.Call(a.Ctx, http.MethodPost, path+"/lines", wire.SettlementLines{Lines: batch}, &s)
+	})
+	if err == nil {
+		err = m.Call(a.Ctx, http.MethodPost, path+"/close", nil, &s)
+	}
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			_ = a.Note("Not all lines are recorded: the same command goes on where it stopped.")
+		}
+		return err
+	}
+	return a.Print(s, "Recorded report %s: %d lines, of which %d wait in suspense.\n", s.ID, s.Lines, s.Waiting)
+}
+
+// readReport reads the plain form.
+func readReport(r io.Reader) iter.Seq2[settlement.Line, error] {
+	return func(yield func(settlement.Line, error) bool) {
+		rows := csv.NewReader(r)
+		rows.ReuseRecord = true
+		head, err := rows.Read()
+		if err != nil {
+			yield(settlement.Line{}, err)
+			return
+		}
+		head = slices.Clone(head)
+		for n := 1; ; n++ {
+			row, err := rows.Read()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			l := settlement.Line{Number: n}
+			for i, cell := range row {
+				switch head[i] {
+				case "kind":
+					l.Kind = settlement.Kind(strings.Clone(cell))
+				case "reference":
+					l.Reference = strings.Clone(cell)
+				case "payment_id":
+					l.PaymentID = strings.Clone(cell)
+				case "refund_id":
+					l.RefundID = strings.Clone(cell)
+				case "currency":
+					l.Currency = domain.Currency(strings.Clone(cell))
+				case "settled_on":
+					l.SettledOn = strings.Clone(cell)
+				case "gross":
+					err = errors.Join(err, l.Gross.UnmarshalText([]byte(cell)))
+				case "fee":
+					err = errors.Join(err, l.Fee.UnmarshalText([]byte(cell)))
+				case "net":
+					err = errors.Join(err, l.Net.UnmarshalText([]byte(cell)))
+				}
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}

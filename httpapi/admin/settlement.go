@@ -1,0 +1,370 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/domain"
+	"payledger/domain/settlement"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/settlements"
+	"payledger/httpapi/wire"
+)
+
+// operatorsBooks are the books of what is of no project.
+const operatorsBooks = eventstore.KindInstallation
+
+func (a *admin) settlementRoutes() []edge.Route {
+	const all, one = "/admin/settlements", "/admin/settlements/{id}"
+	return []edge.Route{
+		{Method: "POST", Path: all, Operation: "adminOpenSettlement", Body: true, Handle: a.openSettlement},
+		{Method: "GET", Path: all, Operation: "adminListSettlements", Handle: a.toOperator(settlements.List)},
+		{Method: "POST", Path: all + "/match", Operation: "adminMatchSettlement", Body: true, Most: wire.MaxSettlementBytes, Handle: a.matchSettlement},
+		{Method: "GET", Path: one, Operation: "adminGetSettlement", Handle: a.toOperator(settlements.Get)},
+		{Method: "POST", Path: one + "/lines", Operation: "adminRecordSettlement", Body: true, Most: wire.MaxSettlementBytes, Handle: a.recordSettlement},
+		{Method: "POST", Path: one + "/close", Operation: "adminCloseSettlement", Handle: a.closeSettlement},
+		{Method: "POST", Path: one + "/lines/{number}/resolve", Operation: "adminResolveSettlement", Body: true, Handle: a.resolveSettlement},
+	}
+}
+
+// toOperator answers what is in the books of all projects.
+func (a *admin) toOperator(answer func(*edge.Exchange, merchant.Config, string) error) func(*edge.Exchange) error {
+	return func(x *edge.Exchange) error { return answer(x, a.cfg.Config, operatorsBooks) }
+}
+
+// onReports runs a command on the reports of a route, and answers the report.
+func (a *admin) onReports(x *edge.Exchange, route, report string, c settlement.ReportsCommand) error {
+	made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.ReportsStream(route), settlement.Reports{Route: route}, c,
+		eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
+	if err != nil {
+		return err
+	}
+	s, _, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, settlement.ID(route, report))
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if made.Event != nil && made.Event.Type() == settlement.TypeReportOpened {
+		status = http.StatusCreated
+	}
+	return x.Reply(status, settlements.View(s))
+}
+
+// openSettlement begins to record a report. A repeated request answers the report.
+func (a *admin) openSettlement(x *edge.Exchange) error {
+	var req wire.OpenSettlement
+	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil {
+		return edge.BadParameter("body", "Send route, report, sha256 and summary, as the documentation of the command has them.")
+	}
+	switch {
+	case !domain.ValidRoute(req.Route):
+		return edge.BadParameter("route", "Send the name of a route.")
+	case !settlement.ValidReport(req.Report):
+		return edge.BadParameter("report", "Send the provider's id of the report: 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore.")
+	case !req.Summary.Valid():
+		return edge.BadParameter("summary", "Send the number of lines, the first and the last day, and for each currency, in alphabetical order, sums with net = gross - fee.")
+	}
+	if err := a.checkRoute(req.Route); err != nil {
+		return err
+	}
+	return a.onReports(x, req.Route, req.Report, settlement.OpenReport{
+		Route: req.Route, Report: req.Report, SHA256: req.SHA256, FeesPaidBy: a.feesPaidBy(req.Route), Summary: req.Summary,
+	})
+}
+
+// closeSettlement says that all lines are recorded.
+func (a *admin) closeSettlement(x *edge.Exchange) error {
+	s, route, report, err := a.settlement(x)
+	if err != nil {
+		return err
+	}
+	return a.onReports(x, route, report, settlement.CloseReport{Report: report, Recorded: s})
+}
+
+// settlement is the totals of what is recorded of the report in the path.
+func (a *admin) settlement(x *edge.Exchange) (recorded settlement.Summary, route, report string, err error) {
+	route, report, ok := settlement.ParseID(x.Vars["id"])
+	if !ok {
+		return recorded, "", "", &domain.Refusal{Code: domain.SettlementNotFound}
+	}
+	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, x.Vars["id"])
+	if err == nil && !ok {
+		err = &domain.Refusal{Code: domain.SettlementNotFound}
+	}
+	return s.Recorded, route, report, err
+}
+
+// feesPaidBy is who bears the fees of a route.
+func (a *admin) feesPaidBy(route string) settlement.Bearer {
+	if a.cfg.Routes != nil {
+		for _, r := range a.cfg.Routes.List() {
+			if r.Route == route && r.FeesPaidBy != "" {
+				return r.FeesPaidBy
+			}
+		}
+	}
+	return settlement.ByOperator
+}
+
+// settlementLines reads lines, whose numbers follow one another.
+func settlementLines(x *edge.Exchange) (wire.SettlementLines, error) {
+	var req wire.SettlementLines
+	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil {
+		return req, edge.BadParameter("lines", "Send lines of the report: number, kind, gross, fee, net, currency and settled_on, with payment_id, refund_id and reference where it has them.")
+	}
+	if n := len(req.Lines); n == 0 || n > wire.MaxSettlementLines {
+		return req, edge.BadParameter("lines", fmt.Sprintf("Send 1 to %d lines.", wire.MaxSettlementLines))
+	}
+	for i, l := range req.Lines {
+		member := l.Check()
+		if i > 0 && l.Number != req.Lines[i-1].Number+1 {
+			member = "number"
+		}
+		if member != "" {
+			return req, edge.BadParameter("lines", fmt.Sprintf("Line %d, element %d: its %s is not possible.", l.Number, i, member))
+		}
+	}
+	return req, nil
+}
+
+// matchSettlement says what lines are, and records nothing.
+func (a *admin) matchSettlement(x *edge.Exchange) error {
+	req, err := settlementLines(x)
+	if err != nil {
+		return err
+	}
+	if err := a.checkRoute(req.Route); err != nil {
+		return err
+	}
+	m := matcher{a: a, route: req.Route, cleared: make(map[domain.ID]settlement.Cleared)}
+	page := wire.Page[wire.SettlementLine]{Data: make([]wire.SettlementLine, len(req.Lines))}
+	for i, l := range req.Lines {
+		project, e, err := m.match(x.Context(), l)
+		if err != nil {
+			return err
+		}
+		if page.Data[i].Entry = e; project != operatorsBooks {
+			page.Data[i].ProjectID = project
+		}
+	}
+	return x.Reply(http.StatusOK, page)
+}
+
+// matcher finds the payments of lines.
+type matcher struct {
+	a       *admin
+	route   string
+	cleared map[domain.ID]settlement.Cleared // with what the lines before have settled
+}
+
+// match says what a line is, and in whose books.
+func (m *matcher) match(ctx context.Context, l settlement.Line) (project string, e settlement.Entry, err error) {
+	if _, ok := domain.ParseID(l.PaymentID); !ok {
+		l.PaymentID = "" // another program's
+	}
+	if _, ok := domain.ParseID(l.RefundID); !ok {
+		l.RefundID = ""
+	}
+	p, err := m.payment(ctx, l)
+	if err != nil {
+		return "", e, err
+	}
+	cleared, known := m.cleared[p.ID]
+	if !known && p.Status != "" {
+		if cleared, err = m.a.cfg.Views.Cleared(ctx, p.ID); err != nil {
+			return "", e, err
+		}
+	}
+	project, e = operatorsBooks, settlement.Entry{Line: l, Result: settlement.Judge(m.route, l, p, cleared.Of(l))}
+	if e.Result.OfPayment() {
+		project, e.PaymentID = p.Project, p.ID.String()
+	}
+	if e.Result == settlement.Settled {
+		m.cleared[p.ID] = cleared.With(l, "")
+	}
+	return project, e, nil
+}
+
+// payment finds the payment that a line names: by our id, by that of a refund, or by the
+// provider's reference.
+func (m *matcher) payment(ctx context.Context, l settlement.Line) (domain.Payment, error) {
+	if !l.Kind.Names() {
+		return domain.Payment{}, nil
+	}
+	views := m.a.cfg.Views
+	if id, ok := domain.ParseID(l.PaymentID); ok {
+		if p, found, err := views.Payment(ctx, id); found || err != nil {
+			return p, err
+		}
+	}
+	if id, ok := domain.ParseID(l.RefundID); ok {
+		if p, _, found, err := views.Refund(ctx, id); found || err != nil {
+			return p, err
+		}
+	}
+	if l.Reference == "" {
+		return domain.Payment{}, nil
+	}
+	id, found, err := views.PaymentOfReference(ctx, m.route, l.Reference)
+	if !found && err == nil && l.Kind != settlement.KindPayment {
+		id, found, err = views.PaymentOfMoneyBack(ctx, m.route, l.Reference)
+	}
+	if !found || err != nil {
+		return domain.Payment{}, err
+	}
+	p, _, err := views.Payment(ctx, id)
+	return p, err
+}
+
+// recordSettlement records lines of an open report. Those that are recorded already are passed
+// over, so that an import that was interrupted can begin again.
+func (a *admin) recordSettlement(x *edge.Exchange) error {
+	req, err := settlementLines(x)
+	if err != nil {
+		return err
+	}
+	a.recording.Lock()
+	defer a.recording.Unlock()
+	id := x.Vars["id"]
+	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, id)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return &domain.Refusal{Code: domain.SettlementNotFound}
+	case s.Closed:
+		return x.Reply(http.StatusOK, settlements.View(s))
+	}
+	first := req.Lines[0].Number
+	recorded := make(map[int]bool) // from the first on
+	for _, project := range s.Projects {
+		err := a.cfg.Views.EachSettlementLine(x.Context(), project, id, first-1, func(e settlement.Entry) bool {
+			recorded[e.Number] = true
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if before := s.Recorded.Lines - len(recorded); before != first-1 {
+		return edge.BadParameter("lines", fmt.Sprintf("Begin at line %d or before it: those before are recorded.", before+1))
+	}
+	if last := req.Lines[len(req.Lines)-1].Number; last > s.Summary.Lines {
+		return edge.BadParameter("lines", fmt.Sprintf("The report has %d lines, and this is line %d.", s.Summary.Lines, last))
+	}
+	m := matcher{a: a, route: s.Route, cleared: make(map[domain.ID]settlement.Cleared)}
+	lines := make(map[string][]settlement.Text)
+	var projects []string
+	for _, l := range req.Lines {
+		if recorded[l.Number] {
+			continue
+		}
+		project, e, err := m.match(x.Context(), l)
+		if err != nil {
+			return err
+		}
+		if lines[project] == nil {
+			projects = append(projects, project)
+		}
+		lines[project] = append(lines[project], e.Text())
+	}
+	for _, project := range projects {
+		if err := a.recordLines(x, project, s.Report, lines[project]); err != nil {
+			return err
+		}
+	}
+	if s, _, err = a.cfg.Views.Settlement(x.Context(), operatorsBooks, id); err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, settlements.View(s))
+}
+
+// recordLines records lines of a project, in as many events as it takes.
+func (a *admin) recordLines(x *edge.Exchange, project string, of settlement.Report, lines []settlement.Text) error {
+	stream := eventstore.BookStream(project, settlement.ID(of.Route, of.Report))
+	start := settlement.Book{Project: project, Route: of.Route, Report: of.Report}
+	book, last, err := eventstore.Fold(x.Context(), a.cfg.Ledger, stream, start)
+	for err == nil && len(lines) > 0 {
+		n, size := 0, 0
+		for n < len(lines) && (n == 0 || size+lines[n].Size() <= settlement.MaxLines) {
+			size += lines[n].Size()
+			n++
+		}
+		var e domain.Event
+		if e, err = book.Decide(settlement.RecordLines{FeesPaidBy: of.FeesPaidBy, Lines: lines[:n]}); err != nil {
+			break
+		}
+		var c eventstore.Commit
+		if c, err = a.cfg.Ledger.Commit(stream, last, e, eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)}); err != nil {
+			break
+		}
+		if last, err = eventstore.AppendOne(x.Context(), a.cfg.Ledger.Store, c); err == nil {
+			book, lines = book.Evolve(e), lines[n:]
+		}
+	}
+	if _, conflict := errors.AsType[*eventstore.ConflictError](err); conflict {
+		return eventstore.ErrBusy // another node records the same lines
+	}
+	return err
+}
+
+// resolveSettlement takes a line out of suspense.
+func (a *admin) resolveSettlement(x *edge.Exchange) error {
+	var req wire.ResolveLine
+	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil {
+		return edge.BadParameter("to", "Send to, which is payment, fee or write_off, payment_id with payment, and the reason.")
+	}
+	route, report, ok := settlement.ParseID(x.Vars["id"])
+	number, err := strconv.Atoi(x.Vars["number"])
+	if !ok || err != nil {
+		return &domain.Refusal{Code: domain.SettlementLineNotFound}
+	}
+	c := settlement.ResolveLine{Number: number, To: req.To, Reason: req.Reason}
+	if req.To == settlement.ToPayment {
+		id, _ := domain.ParseID(req.PaymentID)
+		p, found, err := a.cfg.Views.Payment(x.Context(), id)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return &domain.Refusal{Code: domain.PaymentNotFound}
+		}
+		c.Payment, c.Project, c.FeesPaidBy = p.ID.String(), p.Project, a.feesPaidBy(route)
+		if p.Route != route {
+			return edge.BadParameter("payment_id", "The report is of route "+route+", and this payment is not.")
+		}
+	}
+	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, x.Vars["id"])
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &domain.Refusal{Code: domain.SettlementNotFound}
+	}
+	for _, project := range s.Projects {
+		stream := eventstore.BookStream(project, x.Vars["id"])
+		_, err = eventstore.Execute(x.Context(), a.cfg.Ledger, stream, settlement.Book{Project: project, Route: route, Report: report}, settlement.BookCommand(c),
+			eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
+		wrong, isWrong := errors.AsType[domain.FieldErrors](err)
+		refused, isRefused := errors.AsType[*domain.Refusal](err)
+		switch {
+		case isRefused && refused.Code == domain.SettlementLineNotFound:
+			continue // it is in the books of another
+		case isWrong && wrong[0].Field == "reason":
+			return edge.BadParameter("reason", "Say in 1 to 256 characters why, for the auditor.")
+		case isWrong:
+			return edge.BadParameter("to", "Send payment, fee or write_off.")
+		case err != nil:
+			return err
+		}
+		return x.Reply(http.StatusOK, map[string]string{"line": settlement.LineID(x.Vars["id"], number), "to": string(req.To)})
+	}
+	return &domain.Refusal{Code: domain.SettlementLineNotFound}
+}

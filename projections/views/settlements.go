@@ -1,0 +1,304 @@
+package views
+
+import (
+	"context"
+	"math"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/domain"
+	"payledger/domain/settlement"
+	"payledger/eventstore"
+	"payledger/eventstore/values"
+	"payledger/projections/table"
+)
+
+// settlementsView lists settlement reports, for the operator and for each project with a line of
+// theirs, and knows by which lines a payment was settled. The operator's project is
+// eventstore.KindInstallation.
+type settlementsView struct {
+	rows    *table.Table[*Settlement]        // project, 0, position of its report.opened
+	ids     *table.Table[uint64]             // project, 0, settlement.ID, 0: that position
+	lines   *table.Table[uint64]             // project, 0, settlement.ID, 0, number of the first line: position of the report.lines
+	cleared *table.Table[settlement.Cleared] // by payment
+}
+
+// Settlement is a report as far as it is recorded. For a project, Recorded and Waiting are of its
+// own lines, and Summary is not for its eyes.
+type Settlement struct {
+	settlement.Report
+	OpenedAt domain.Instant      `json:"opened_at"`
+	Position eventstore.Position `json:"position"` // of its report.opened
+	Closed   bool                `json:"closed"`
+	Recorded settlement.Summary  `json:"recorded"`
+	Waiting  int                 `json:"waiting"`  // lines in suspense
+	Resolved []int               `json:"resolved"` // numbers of lines that were
+	Projects []string            `json:"projects"` // those with lines; only in the operator's row
+}
+
+func newSettlementsView(db *table.DB) *settlementsView {
+	position := func(name string) *table.Table[uint64] {
+		return table.New(db, name, values.AppendUint64[uint64], values.ParseUint64[uint64])
+	}
+	return &settlementsView{
+		rows: table.New(
+			db, "settlements",
+			func(b []byte, s *Settlement) ([]byte, error) {
+				text, err := json.Marshal(s)
+				return append(b, text...), err
+			},
+			func(b []byte) (*Settlement, error) {
+				s := new(Settlement)
+				return s, json.Unmarshal(b, s)
+			},
+		),
+		ids: position("settlement_ids"), lines: position("settlement_lines"),
+		cleared: table.New(
+			db, "settled",
+			func(b []byte, c settlement.Cleared) ([]byte, error) { return append(b, c...), nil },
+			func(b []byte) (settlement.Cleared, error) { return settlement.Cleared(b), nil },
+		),
+	}
+}
+
+func settlementKey(project string, position uint64) string {
+	return listKey(project) + uint64Key(position)
+}
+
+func settlementLineKey(project, id string, number int) string {
+	return listKey(project, id) + uint64Key(uint64(number))
+}
+
+func (v *settlementsView) fold(c *change) {
+	for _, write := range c.settlement {
+		write()
+	}
+}
+
+// prepare works out what an event changes. Only then may the tables be read.
+func (v *settlementsView) prepare(c *change) error {
+	const whole = eventstore.KindInstallation
+	at, project := uint64(c.Record.Position), c.Record.Stream.Project
+	write := func(fn func()) { c.settlement = append(c.settlement, fn) }
+	insert := func(project string, s Settlement) {
+		write(func() {
+			v.rows.Insert(settlementKey(project, uint64(s.Position)), &s)
+			v.ids.Insert(listKey(project, settlement.ID(s.Route, s.Report.Report)), uint64(s.Position))
+		})
+	}
+	// change calls fn with the rows of a report: the operator's, and that of the project, which is
+	// made if there is none.
+	change := func(id string, fn func(*Settlement)) (s Settlement, err error) {
+		s, ok, err := v.get(whole, id)
+		if err != nil || !ok {
+			return s, err
+		}
+		all := []string{whole}
+		if project != whole {
+			all = append(all, project)
+		}
+		for _, of := range all {
+			row, had, err := v.get(of, id)
+			if err != nil {
+				return s, err
+			}
+			if !had {
+				row = Settlement{Report: s.Report, OpenedAt: s.OpenedAt, Position: s.Position}
+			}
+			fn(&row)
+			if !had {
+				insert(of, row)
+			} else {
+				write(func() { v.rows.Replace(settlementKey(of, uint64(row.Position)), &row) })
+			}
+			if of == whole {
+				s = row
+			}
+		}
+		return s, nil
+	}
+	var clear []settlement.Entry // with the payment that each has settled
+	switch e := c.Event.(type) {
+	case settlement.ReportOpened:
+		insert(whole, Settlement{Report: e.Report, OpenedAt: domain.InstantOf(c.Record.At), Position: c.Record.Position, Projects: []string{}})
+		return nil
+	case settlement.ReportClosed:
+		s, err := change(settlement.ID(e.Route, e.Report), func(s *Settlement) { s.Closed = true })
+		for _, of := range s.Projects {
+			row, ok, failed := v.get(of, settlement.ID(e.Route, e.Report))
+			if row.Closed = true; ok && of != whole {
+				write(func() { v.rows.Replace(settlementKey(of, uint64(row.Position)), &row) })
+			}
+			if failed != nil {
+				return failed
+			}
+		}
+		return err
+	case settlement.ReportLines:
+		entries := make([]settlement.Entry, 0, len(e.Lines))
+		for _, t := range e.Lines {
+			entry, err := t.Entry()
+			if err != nil {
+				return &eventstore.CorruptError{Position: c.Record.Position, Reason: err.Error()}
+			}
+			if entries = append(entries, entry); entry.Result == settlement.Settled {
+				clear = append(clear, entry)
+			}
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		first := settlementLineKey(project, c.Record.Stream.ID, entries[0].Number)
+		write(func() { v.lines.Insert(first, at) })
+		if _, err := change(c.Record.Stream.ID, func(s *Settlement) {
+			s.Recorded.Totals = append([]settlement.Totals(nil), s.Recorded.Totals...)
+			for _, entry := range entries {
+				if s.Recorded = s.Recorded.Add(entry.Line); entry.Result.Waits() {
+					s.Waiting++
+				}
+			}
+			if s.Projects != nil {
+				s.Projects = withText(s.Projects, project)
+			}
+		}); err != nil {
+			return err
+		}
+	case settlement.LineResolved:
+		entry, err := e.Line.Entry()
+		if err != nil {
+			return &eventstore.CorruptError{Position: c.Record.Position, Reason: err.Error()}
+		}
+		number := entry.Number
+		if _, err := change(c.Record.Stream.ID, func(s *Settlement) {
+			s.Waiting--
+			s.Resolved = append(append([]int(nil), s.Resolved...), number)
+		}); err != nil {
+			return err
+		}
+		if e.To == settlement.ToPayment {
+			entry.PaymentID = e.Payment
+			clear = append(clear, entry)
+		}
+	}
+	return v.clear(c, clear)
+}
+
+// withText is the sorted list with one text more, if it is not in it.
+func withText(all []string, one string) []string {
+	for _, known := range all {
+		if known == one {
+			return all
+		}
+	}
+	return append(append([]string(nil), all...), one)
+}
+
+// clear notes by which lines payments are settled.
+func (v *settlementsView) clear(c *change, entries []settlement.Entry) error {
+	now := make(map[string]settlement.Cleared)
+	for _, e := range entries {
+		id, _ := domain.ParseID(e.PaymentID)
+		key := idKey(id)
+		before, seen := now[key]
+		if !seen {
+			var had bool
+			var err error
+			if before, had, err = v.cleared.Get(key); err != nil {
+				return err
+			}
+			c.settlement = append(c.settlement, func() {
+				if had {
+					v.cleared.Replace(key, now[key])
+				} else {
+					v.cleared.Insert(key, now[key])
+				}
+			})
+		}
+		now[key] = before.With(e.Line, settlement.LineID(c.Record.Stream.ID, e.Number))
+	}
+	return nil
+}
+
+func (v *settlementsView) get(project, id string) (Settlement, bool, error) {
+	at, ok, err := v.ids.Get(listKey(project, id))
+	if err != nil || !ok {
+		return Settlement{}, false, err
+	}
+	s, ok, err := v.rows.Get(settlementKey(project, at))
+	if err != nil || !ok {
+		return Settlement{}, false, err
+	}
+	return *s, true, nil
+}
+
+// Settlement finds a report by its settlement.ID: for a project, one with a line of its own.
+func (v *Views) Settlement(ctx context.Context, project, id string) (Settlement, bool, error) {
+	if err := v.fresh(ctx); err != nil {
+		return Settlement{}, false, err
+	}
+	return v.settlements.get(project, id)
+}
+
+// Settlements lists the reports of a project, the newest first, before a position; 0: from the
+// newest on.
+func (v *Views) Settlements(ctx context.Context, project string, before eventstore.Position, limit int) ([]*Settlement, error) {
+	if err := v.fresh(ctx); err != nil {
+		return nil, err
+	}
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	found, err := v.settlements.rows.First(ctx, table.Range{Lo: listKey(project), Hi: settlementKey(project, uint64(before))}, true, limit)
+	all := make([]*Settlement, len(found))
+	for i, f := range found {
+		all[i] = f.Value
+	}
+	return all, err
+}
+
+// Cleared are the lines by which a payment was settled.
+func (v *Views) Cleared(ctx context.Context, payment domain.ID) (settlement.Cleared, error) {
+	if err := v.fresh(ctx); err != nil {
+		return "", err
+	}
+	c, _, err := v.settlements.cleared.Get(idKey(payment))
+	return c, err
+}
+
+// EachSettlementLine calls fn for the lines of a report that are in the books of a project, in
+// the order of their numbers, those above after, until fn returns false.
+func (v *Views) EachSettlementLine(ctx context.Context, project, id string, after int, fn func(settlement.Entry) bool) error {
+	if err := v.fresh(ctx); err != nil {
+		return err
+	}
+	all := table.Prefix(listKey(project, id))
+	from := table.Range{Lo: all.Lo, Hi: settlementLineKey(project, id, after+1)}
+	before, err := v.settlements.lines.First(ctx, from, true, 1) // its lines may be above as well
+	if err != nil {
+		return err
+	}
+	if len(before) > 0 {
+		all.Lo = before[0].Key
+	}
+	found, err := v.settlements.lines.First(ctx, all, false, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		_, e, err := v.log.EventAt(ctx, eventstore.Position(f.Value))
+		if err != nil {
+			return err
+		}
+		lines, _ := e.(settlement.ReportLines)
+		for _, t := range lines.Lines {
+			entry, err := t.Entry()
+			if err != nil {
+				return err
+			}
+			if entry.Number > after && !fn(entry) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
