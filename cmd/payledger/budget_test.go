@@ -49,6 +49,7 @@ func budgets() []budget {
 			"domain/settlement", "eventstore/audit/settlement", "projections/views/settlements", "httpapi/settlements", "httpapi/admin/settlement", "httpapi/wire/settlement",
 			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement",
 		}},
+		{"what providers settle is read from their reports", 700, []string{"cmd/payledger/reports"}},
 		{"outcomes of providers are judged", 1350, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},

@@ -661,6 +661,14 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
+			folder:  "cmd/payledger/reports",
+			why:     "the reading of providers' reports is pure, but for the file of a profile: the report and the time are handed to it, and what is booked is no matter of its own",
+			ours:    []string{"domain", "domain/settlement"},
+			modules: []string{jsonModule, "golang.org/x/text/encoding/charmap"},
+			keepOut: []string{"context", "encoding/json", "log", "net"},
+			noClock: true,
+		},
+		{
 			folder: "cmd/payledger/routesfile",
 			why:    "the routes file with its secrets is read the same by the server and by the command that checks it; the types of connectors are handed to it",
 			ours: []string{
