@@ -65,6 +65,7 @@ func TestScripts(t *testing.T) {
 			"hold":     scriptHold,
 			"signal":   scriptSignal,
 			"adapter":  scriptAdapter,
+			"report":   scriptReport,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverKey{}] = &server{}
@@ -93,6 +94,15 @@ func refuseStop(t *testing.T) {
 			t.Errorf("%s: \"stop\" ends the script there; to end the server, use shutdown", name)
 		}
 	}
+}
+
+// scriptReport writes a settlement report of lines "kind,payment_id,refund_id,reference,gross,fee,net".
+func scriptReport(ts *testscript.TestScript, _ bool, args []string) {
+	text := "kind,payment_id,refund_id,reference,gross,fee,net,currency,settled_on\n"
+	for _, line := range args[1:] {
+		text += line + ",RUB,2026-11-20\n"
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
 func scriptAdapter(ts *testscript.TestScript, _ bool, _ []string) {

@@ -3,21 +3,20 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/reports"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/domain/settlement"
@@ -52,6 +51,7 @@ type settlementImport struct {
 	File   string `arg:"" type:"existingfile" help:"The report." json:"-"`
 	Route  string `required:"" help:"Route whose provider wrote it." json:"-"`
 	Report string `help:"The provider's id of the report. Default: the file's name without its ending." placeholder:"ID" json:"-"`
+	Format string `help:"Form of the report: csv, stripe-payout-reconciliation, yookassa-registry, yookassa-registry-1251, or the file of a profile." default:"csv" placeholder:"NAME|FILE" json:"-"`
 	Apply  bool   `help:"Record it. Without this nothing is recorded." json:"-"`
 }
 
@@ -61,11 +61,11 @@ func (settlementImport) Help() string {
 recorded, and booked. The same file again changes nothing; one that was interrupted goes on
 where it stopped. A file with another content under the same id is refused.
 
-The file is CSV with a line of headings: kind (payment, refund, fee, dispute or other), gross,
-fee, net, currency and settled_on (2026-11-20), and reference, payment_id and refund_id where
-there are such; payment_id and refund_id are payledger's. Amounts have a point and two digits;
-gross is what the provider owes by the line, negative for refunds and disputes, and net is gross
-less fee. Lines are matched by payment_id or refund_id, else by reference.`
+The form csv has a line of headings: kind (payment, refund, fee, dispute or other), reference,
+gross, fee, net, currency and settled_on (2026-11-20), and payment_id and refund_id, which are
+payledger's, where there are such. gross is what the provider owes by the line, negative for
+refunds and disputes, and net is gross less fee. Lines are matched by payment_id or refund_id,
+else by reference. The runbook shows how to describe another provider's reports.`
 }
 
 // Run prints what the report would book, or records it.
@@ -77,13 +77,18 @@ func (c settlementImport) Run(a *cli.App) error {
 	if !settlement.ValidReport(c.Report) {
 		return cli.Errorf(cli.ExitUsage, "--report: %q cannot be the id of a report: want 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.Report)
 	}
+	profile, err := reports.Load(c.Format)
+	if err != nil {
+		return err
+	}
 	file, err := os.Open(c.File)
 	if err != nil {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // only read
 	var all settlement.Summary
-	sum, err := c.lines(file, func(l settlement.Line) error {
+	in := source{file: file, profile: profile, now: time.Now()}
+	sum, err := in.lines(func(l settlement.Line) error {
 		all = all.Add(l)
 		return nil
 	})
@@ -95,29 +100,37 @@ func (c settlementImport) Run(a *cli.App) error {
 	}
 	return c.Holding(a, service.CoreOptions{}, func(m *cli.Client) error {
 		if !c.Apply {
-			return c.preview(a, m, file, sum, all)
+			return c.preview(a, m, in, sum, all)
 		}
-		return c.apply(a, m, file, sum, all)
+		return c.apply(a, m, in, sum, all)
 	})
 }
 
+// source is a report that is being read.
+type source struct {
+	file    *os.File
+	profile reports.Profile
+	now     time.Time
+}
+
 // lines calls fn for the lines of the report, and answers the SHA-256 of the file.
-func (c settlementImport) lines(file *os.File, fn func(settlement.Line) error) (sum domain.Digest, err error) {
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
+func (in source) lines(fn func(settlement.Line) error) (sum domain.Digest, err error) {
+	if _, err := in.file.Seek(0, io.SeekStart); err != nil {
 		return sum, err
 	}
 	hash := sha256.New()
-	whole := io.TeeReader(file, hash)
-	for l, err := range readReport(whole) {
+	whole := io.TeeReader(in.file, hash)
+	for l, err := range in.profile.Read(whole, in.now) {
 		if err == nil {
 			if member := l.Check(); member != "" {
 				err = fmt.Errorf("line %d of the report: its %s is not possible", l.Number, member)
-			} else {
-				err = fn(l)
 			}
 		}
 		if err != nil {
-			return sum, fmt.Errorf("%s: %w", c.File, err)
+			return sum, fmt.Errorf("%s: %w", in.file.Name(), err)
+		}
+		if err := fn(l); err != nil {
+			return sum, err
 		}
 	}
 	_, err = io.Copy(io.Discard, whole)
@@ -125,7 +138,7 @@ func (c settlementImport) lines(file *os.File, fn func(settlement.Line) error) (
 }
 
 // batches calls send with the lines in batches, and shows how far it is.
-func (c settlementImport) batches(a *cli.App, file *os.File, sum domain.Digest, total int, send func([]settlement.Line) error) error {
+func (c settlementImport) batches(a *cli.App, in source, sum domain.Digest, total int, send func([]settlement.Line) error) error {
 	what := "Matching lines"
 	if c.Apply {
 		what = "Recording lines"
@@ -141,7 +154,7 @@ func (c settlementImport) batches(a *cli.App, file *os.File, sum domain.Digest, 
 		batch = batch[:0]
 		return err
 	}
-	again, err := c.lines(file, func(l settlement.Line) error {
+	again, err := in.lines(func(l settlement.Line) error {
 		if batch = append(batch, l); len(batch) == cap(batch) {
 			return flush()
 		}
@@ -177,11 +190,11 @@ func (r resultTotals) cells(first string) []string {
 // maxShown is how many lines that do not fit a preview shows.
 const maxShown = 100
 
-func (c settlementImport) preview(a *cli.App, m *cli.Client, file *os.File, sum domain.Digest, all settlement.Summary) error {
+func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum domain.Digest, all settlement.Summary) error {
 	s := statement{ID: settlement.ID(c.Route, c.Report), SHA256: sum, Summary: all, Results: []resultTotals{}, Waiting: []wire.SettlementLine{}}
 	totals, waiting := make(map[settlement.Result][]settlement.Totals), 0
 	cleared := make(map[string]bool) // by lines of earlier batches
-	err := c.batches(a, file, sum, all.Lines, func(batch []settlement.Line) error {
+	err := c.batches(a, in, sum, all.Lines, func(batch []settlement.Line) error {
 		var page wire.Page[wire.SettlementLine]
 		if err := m.Call(a.Ctx, http.MethodPost, "/admin/settlements/match", wire.SettlementLines{Route: c.Route, Lines: batch}, &page); err != nil {
 			return err
@@ -236,7 +249,7 @@ func (c settlementImport) preview(a *cli.App, m *cli.Client, file *os.File, sum 
 	return a.Note("Nothing is recorded: add --apply.")
 }
 
-func (c settlementImport) apply(a *cli.App, m *cli.Client, file *os.File, sum domain.Digest, all settlement.Summary) error {
+func (c settlementImport) apply(a *cli.App, m *cli.Client, in source, sum domain.Digest, all settlement.Summary) error {
 	var s wire.Settlement
 	err := m.Call(a.Ctx, http.MethodPost, "/admin/settlements", wire.OpenSettlement{Route: c.Route, Report: c.Report, SHA256: sum, Summary: all}, &s)
 	if err != nil {
@@ -246,7 +259,7 @@ func (c settlementImport) apply(a *cli.App, m *cli.Client, file *os.File, sum do
 		return a.Print(s, "Report %s was imported before: nothing to do.\n", s.ID)
 	}
 	path := "/admin/settlements/" + url.PathEscape(s.ID)
-	err = c.batches(a, file, sum, all.Lines, func(batch []settlement.Line) error {
+	err = c.batches(a, in, sum, all.Lines, func(batch []settlement.Line) error {
 		return m.Call(a.Ctx, http.MethodPost, path+"/lines", wire.SettlementLines{Lines: batch}, &s)
 	})
 	if err == nil {
@@ -259,50 +272,4 @@ func (c settlementImport) apply(a *cli.App, m *cli.Client, file *os.File, sum do
 		return err
 	}
 	return a.Print(s, "Recorded report %s: %d lines, of which %d wait in suspense.\n", s.ID, s.Lines, s.Waiting)
-}
-
-// readReport reads the plain form.
-func readReport(r io.Reader) iter.Seq2[settlement.Line, error] {
-	return func(yield func(settlement.Line, error) bool) {
-		rows := csv.NewReader(r)
-		rows.ReuseRecord = true
-		head, err := rows.Read()
-		if err != nil {
-			yield(settlement.Line{}, err)
-			return
-		}
-		head = slices.Clone(head)
-		for n := 1; ; n++ {
-			row, err := rows.Read()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			l := settlement.Line{Number: n}
-			for i, cell := range row {
-				switch head[i] {
-				case "kind":
-					l.Kind = settlement.Kind(strings.Clone(cell))
-				case "reference":
-					l.Reference = strings.Clone(cell)
-				case "payment_id":
-					l.PaymentID = strings.Clone(cell)
-				case "refund_id":
-					l.RefundID = strings.Clone(cell)
-				case "currency":
-					l.Currency = domain.Currency(strings.Clone(cell))
-				case "settled_on":
-					l.SettledOn = strings.Clone(cell)
-				case "gross":
-					err = errors.Join(err, l.Gross.UnmarshalText([]byte(cell)))
-				case "fee":
-					err = errors.Join(err, l.Fee.UnmarshalText([]byte(cell)))
-				case "net":
-					err = errors.Join(err, l.Net.UnmarshalText([]byte(cell)))
-				}
-			}
-			if !yield(l, err) || err != nil {
-				return
-			}
-		}
-	}
 }
