@@ -60,6 +60,7 @@ type commandLine struct {
 	Suspense   admincmd.Suspense `cmd:"" help:"See money that could not count as its payment, and return it."`
 	Dispute    admincmd.Dispute  `cmd:"" help:"Record disputes of payments that a provider tells of."`
 	Settlement settlementCmd     `cmd:"" help:"Import what providers report to have paid out, and clear what does not fit."`
+	Reconcile  reconcileCmd      `cmd:"" help:"Compare what was paid here with what providers report to have paid out."`
 	Balance    admincmd.Balance  `cmd:"" help:"Print the books: balances, statements, late funds."`
 	Export     exportCmd         `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
 	Verify     verifyCmd         `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`

@@ -33,10 +33,37 @@ type RecordLines struct {
 type ResolveLine struct {
 	Number     int
 	To         Resolution
-	Payment    string // its id, with ToPayment
-	Project    string // of the payment
-	FeesPaidBy Bearer // with ToPayment
+	Payment    string     // its id, with ToPayment
+	Project    string     // of the payment
+	Settles    domain.Sum // with ToPayment, see Settles
+	FeesPaidBy Bearer     // with ToPayment
 	Reason     string
+}
+
+// Settles is how much of what is owed for the payment a line clears that the operator says is for
+// it: the payment's amount, or the line's own where late funds of the payment have that amount.
+func Settles(l Line, p domain.Payment) domain.Sum {
+	amount := domain.SumOf(p.Amount)
+	late := slices.ContainsFunc(p.Late, func(f domain.LateFund) bool {
+		return f.Currency == l.Currency && (l.Gross == domain.SumOf(f.Amount) || l.Gross == domain.SumOf(-f.Amount))
+	})
+	switch {
+	case late || l.Currency != p.Currency || l.Kind != KindPayment && l.Kind != KindRefund:
+		return l.Gross
+	case l.Gross.Sign() < 0:
+		return amount.Neg()
+	}
+	return amount
+}
+
+// Find finds a line in suspense.
+func (b Book) Find(number int) (Entry, bool) {
+	at := b.waiting(number)
+	if at < 0 {
+		return Entry{}, false
+	}
+	e, err := b.Waiting[at].Entry()
+	return e, err == nil
 }
 
 // Resolution is where a line in suspense belongs.
@@ -86,7 +113,7 @@ func (c ResolveLine) decide(b Book) (domain.Event, error) {
 	switch {
 	case c.To == ToFee || c.To == WriteOff:
 	case c.To == ToPayment && named && c.Project != "" && c.FeesPaidBy.Valid():
-		e.Payment, e.Project, e.FeesPaidBy = c.Payment, c.Project, c.FeesPaidBy
+		e.Payment, e.Project, e.FeesPaidBy, e.Settles = c.Payment, c.Project, c.FeesPaidBy, c.Settles
 		e.Elsewhere = c.Project != b.Project
 	default:
 		return nil, domain.FieldErrors{{Field: "payment", Code: domain.InvalidValue}}
@@ -131,7 +158,7 @@ func (b Book) Redecide(e domain.Event) error {
 		if err != nil {
 			return err
 		}
-		c = ResolveLine{line.Number, e.To, e.Payment, e.Project, e.FeesPaidBy, e.Reason}
+		c = ResolveLine{line.Number, e.To, e.Payment, e.Project, e.Settles, e.FeesPaidBy, e.Reason}
 	default:
 		return errors.New("it is no event of a report's lines")
 	}

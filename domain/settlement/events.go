@@ -81,6 +81,7 @@ type LineResolved struct {
 	Payment    string     `json:"payment,omitempty"` // with ToPayment, as are these:
 	Project    string     `json:"project,omitempty"`
 	Elsewhere  bool       `json:"elsewhere,omitempty"` // the payment's project is not the one of the book
+	Settles    domain.Sum `json:"settles,omitzero"`    // of what is owed for the payment; the rest of the gross amount is lost or won
 	FeesPaidBy Bearer     `json:"fees_paid_by,omitempty"`
 	Reason     string     `json:"reason"` // the operator's words
 }
@@ -88,8 +89,8 @@ type LineResolved struct {
 // Type implements domain.Event.
 func (LineResolved) Type() string { return TypeLineResolved }
 
-// Postings move the amount from suspense to the payment's receivable, to provider fees or to
-// losses. Between the books of two projects it passes through settlement transit, so that those
+// Postings move the amount from suspense to the payment's receivable, with what is more or less than
+// that on losses, to provider fees or to losses. Between the books of two projects it passes through settlement transit, so that those
 // of each add up to zero.
 func (e LineResolved) Postings() []domain.Posting {
 	l, err := e.Line.Entry()
@@ -106,6 +107,8 @@ func (e LineResolved) Postings() []domain.Posting {
 			all.add("", domain.SettlementTransit(e.Route), l.Currency, l.Net.Neg())
 			all.add(project, domain.SettlementTransit(e.Route), l.Currency, l.Net)
 		}
+		all.add(project, domain.Losses, l.Currency, e.Settles.Add(l.Gross.Neg()))
+		l.Gross = e.Settles
 		all.settle(project, e.Route, e.FeesPaidBy, l)
 	case ToFee:
 		all.add("", domain.ProviderFees, l.Currency, l.Net.Neg())
@@ -165,7 +168,7 @@ func Events() []domain.EventType {
 		}),
 		domain.NewEventType(1, LineResolved{
 			Route: "cards", Report: "2026-11-20", Line: Entry{line, AmountDiffers}.Text(), To: ToPayment, Payment: line.PaymentID,
-			Project: "prj_01M7W78FJBM8T4R7B5N0C1D2E3", Elsewhere: true, FeesPaidBy: ByOperator, Reason: "Сверено с кабинетом",
+			Project: "prj_01M7W78FJBM8T4R7B5N0C1D2E3", Elsewhere: true, Settles: rub(149000), FeesPaidBy: ByOperator, Reason: "Сверено с кабинетом",
 		}),
 	}
 }

@@ -214,17 +214,17 @@ func TestResolve(t *testing.T) {
 	lines := settlement.ReportLines{Route: "cards", Report: "r", FeesPaidBy: settlement.ByOperator, Lines: []settlement.Text{entry.Text()}}
 	book := settlement.Book{Project: "installation", Route: "cards", Report: "r"}.Evolve(lines)
 	to := func(project string, by settlement.Bearer) settlement.ResolveLine {
-		return settlement.ResolveLine{Number: 1, To: settlement.ToPayment, Payment: id(1).String(), Project: project, FeesPaidBy: by, Reason: "seen"}
+		return settlement.ResolveLine{Number: 1, To: settlement.ToPayment, Payment: id(1).String(), Project: project, Settles: domain.SumOf(149000), FeesPaidBy: by, Reason: "seen"}
 	}
 	for name, c := range map[string]struct {
 		when settlement.ResolveLine
 		then map[place]string
 	}{
 		"to a payment": {to("prj_1", settlement.ByOperator), map[place]string{
-			{"prj_1", "settlement_transit:cards", "RUB"}: "1455.00", {"prj_1", "provider_fees", "RUB"}: "45.00", {"prj_1", "acquirer_receivable:cards", "RUB"}: "-1500.00",
+			{"prj_1", "settlement_transit:cards", "RUB"}: "1455.00", {"prj_1", "provider_fees", "RUB"}: "45.00", {"prj_1", "acquirer_receivable:cards", "RUB"}: "-1490.00", {"prj_1", "losses", "RUB"}: "-10.00",
 		}},
 		"to a payment, by the merchant": {to("installation", settlement.ByMerchant), map[place]string{
-			{"installation", "settlement_transit:cards", "RUB"}: "1455.00", {"installation", "merchant_payable", "RUB"}: "45.00", {"installation", "acquirer_receivable:cards", "RUB"}: "-1500.00",
+			{"installation", "settlement_transit:cards", "RUB"}: "1455.00", {"installation", "merchant_payable", "RUB"}: "45.00", {"installation", "acquirer_receivable:cards", "RUB"}: "-1490.00", {"installation", "losses", "RUB"}: "-10.00",
 		}},
 		"to fees": {settlement.ResolveLine{Number: 1, To: settlement.ToFee, Reason: "seen"}, map[place]string{
 			{"installation", "settlement_transit:cards", "RUB"}: "1455.00", {"installation", "provider_fees", "RUB"}: "-1455.00",
@@ -377,4 +377,70 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			t.Fatalf("the report's payout and what is on its way differ by %s", net)
 		}
 	})
+}
+
+// Given these events, this is open, whatever their order.
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	const day = domain.Instant(24 * 60 * 60 * 1000)
+	signal := func(o domain.Outcome) domain.Signal {
+		return domain.Signal{Route: "cards", Outcome: o, Reference: "prv-1", Amount: 150000, Currency: "RUB", StartedAt: 1}
+	}
+	lines := func(entries ...settlement.Entry) domain.Event {
+		e := settlement.ReportLines{Route: "cards", Report: "r", FeesPaidBy: settlement.ByOperator}
+		for i, entry := range entries {
+			entry.Number, entry.PaymentID = i+1, id(1).String()
+			e.Lines = append(e.Lines, entry.Text())
+		}
+		return e
+	}
+	settled := settlement.Entry{Line: line(settlement.KindPayment, 150000, 4500), Result: settlement.Settled}
+	taken := settlement.Entry{Line: line(settlement.KindDispute, -150000, 0), Result: settlement.Settled}
+	differs := settlement.Entry{Line: line(settlement.KindPayment, 149900, 4500), Result: settlement.AmountDiffers}
+	paid, disputed, lost := domain.PaymentPaid{Signal: signal(domain.OutcomePaid)}, domain.PaymentDisputed{Signal: signal(domain.OutcomeDisputed)},
+		domain.PaymentDisputeLost{Opened: true, Signal: signal(domain.OutcomeDisputeLost)}
+	resolved := settlement.LineResolved{
+		Route: "cards", Report: "r", Line: settlement.Text("1" + strings.TrimPrefix(string(lines(differs).(settlement.ReportLines).Lines[0]), "1")), To: settlement.ToPayment,
+		Payment: id(1).String(), Project: "prj_1", Settles: domain.SumOf(150000), FeesPaidBy: settlement.ByOperator, Reason: "x",
+	}
+	for name, c := range map[string]struct {
+		events  []domain.Event
+		matched int
+		open    string // what and how much, of all
+	}{
+		"nothing":                     {nil, 0, ""},
+		"paid":                        {[]domain.Event{paid}, 0, "not_reported 1500.00 3"},
+		"reported":                    {[]domain.Event{lines(settled)}, 1, "not_paid_here -1500.00 3"},
+		"both":                        {[]domain.Event{lines(settled), paid}, 1, ""},
+		"disputed":                    {[]domain.Event{lines(settled), paid, disputed}, 1, ""},
+		"disputed, and reported so":   {[]domain.Event{lines(settled, taken), paid, disputed}, 2, ""},
+		"lost":                        {[]domain.Event{lines(settled), paid, disputed, lost}, 1, "not_paid_here -1500.00 3"},
+		"lost, and reported so":       {[]domain.Event{lines(settled, taken), paid, disputed, lost}, 2, ""},
+		"taken, and no dispute here":  {[]domain.Event{lines(settled, taken), paid}, 2, "not_reported 1500.00 3"},
+		"another amount":              {[]domain.Event{lines(differs), paid}, 0, "amount_differs -1454.00 3, not_reported 1500.00 3"},
+		"another amount, resolved":    {[]domain.Event{lines(differs), paid, resolved}, 1, ""},
+		"a report that is half there": {[]domain.Event{settlement.ReportOpened{Report: settlement.Report{Route: "cards", Report: "r"}}}, 0, "report_incomplete 0.00 3"},
+		"a report that is there":      {[]domain.Event{settlement.ReportOpened{Report: settlement.Report{Route: "cards", Report: "r"}}, settlement.ReportClosed{Route: "cards", Report: "r"}}, 0, ""},
+	} {
+		o := settlement.NewOpen()
+		for _, e := range c.events {
+			o.Fold("prj_1", id(1).String(), 0, e)
+		}
+		var got []string
+		for _, d := range o.Differences(3*day, 3, "") {
+			got = append(got, d.What+" "+d.Amount.String()+" "+string('0'+rune(d.Days)))
+		}
+		slices.Sort(got)
+		if s := strings.Join(got, ", "); s != c.open || o.Matched != c.matched {
+			t.Errorf("%s: %s, %d matched, want %s, %d", name, s, o.Matched, c.open, c.matched)
+		}
+		if rest := o.Differences(3*day, 3, "wallet"); len(rest) > 0 {
+			t.Errorf("%s: of another route %v", name, rest)
+		}
+	}
+	o := settlement.NewOpen()
+	o.Fold("prj_1", id(1).String(), 0, paid)
+	if rest := o.Differences(3*day-1, 3, ""); len(rest) > 0 {
+		t.Errorf("before it is late: %v", rest)
+	}
 }

@@ -175,6 +175,7 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/settlements/{id}/lines/{number}/resolve wire.ResolveLine → {"line","to"}
 //	GET    /admin/settlements?limit=&cursor= → {"data":[wire.Settlement…],"next_cursor"}, the newest first
 //	GET    /admin/settlements/{id}?waiting=&limit=&cursor= → wire.SettlementPage
+//	GET    /admin/reconcile?route=&as_of=&days= → wire.Reconciliation
 //	GET    /admin/status                → wire.Status
 //	GET    /admin/cluster               → {"data": [wire.Node]}
 //	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the leader

@@ -1,10 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -31,6 +34,7 @@ func (a *admin) settlementRoutes() []edge.Route {
 		{Method: "POST", Path: one + "/lines", Operation: "adminRecordSettlement", Body: true, Most: wire.MaxSettlementBytes, Handle: a.recordSettlement},
 		{Method: "POST", Path: one + "/close", Operation: "adminCloseSettlement", Handle: a.closeSettlement},
 		{Method: "POST", Path: one + "/lines/{number}/resolve", Operation: "adminResolveSettlement", Body: true, Handle: a.resolveSettlement},
+		{Method: "GET", Path: "/admin/reconcile", Operation: "adminReconcile", Endless: true, Handle: a.reconcile},
 	}
 }
 
@@ -270,6 +274,7 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 		if err != nil {
 			return err
 		}
+		runtime.Gosched() // payments go first
 		if lines[project] == nil {
 			projects = append(projects, project)
 		}
@@ -327,19 +332,19 @@ func (a *admin) resolveSettlement(x *edge.Exchange) error {
 		return &domain.Refusal{Code: domain.SettlementLineNotFound}
 	}
 	c := settlement.ResolveLine{Number: number, To: req.To, Reason: req.Reason}
+	var p domain.Payment
 	if req.To == settlement.ToPayment {
 		id, _ := domain.ParseID(req.PaymentID)
-		p, found, err := a.cfg.Views.Payment(x.Context(), id)
-		switch {
-		case err != nil:
+		if p, ok, err = a.cfg.Views.Payment(x.Context(), id); err != nil {
 			return err
-		case !found:
+		}
+		if !ok {
 			return &domain.Refusal{Code: domain.PaymentNotFound}
 		}
-		c.Payment, c.Project, c.FeesPaidBy = p.ID.String(), p.Project, a.feesPaidBy(route)
 		if p.Route != route {
 			return edge.BadParameter("payment_id", "The report is of route "+route+", and this payment is not.")
 		}
+		c.Payment, c.Project, c.FeesPaidBy = p.ID.String(), p.Project, a.feesPaidBy(route)
 	}
 	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, x.Vars["id"])
 	if err != nil {
@@ -349,8 +354,15 @@ func (a *admin) resolveSettlement(x *edge.Exchange) error {
 		return &domain.Refusal{Code: domain.SettlementNotFound}
 	}
 	for _, project := range s.Projects {
-		stream := eventstore.BookStream(project, x.Vars["id"])
-		_, err = eventstore.Execute(x.Context(), a.cfg.Ledger, stream, settlement.Book{Project: project, Route: route, Report: report}, settlement.BookCommand(c),
+		stream, start := eventstore.BookStream(project, x.Vars["id"]), settlement.Book{Project: project, Route: route, Report: report}
+		book, _, err := eventstore.Fold(x.Context(), a.cfg.Ledger, stream, start)
+		if err != nil {
+			return err
+		}
+		if e, found := book.Find(number); found && c.Payment != "" {
+			c.Settles = settlement.Settles(e.Line, p)
+		}
+		_, err = eventstore.Execute(x.Context(), a.cfg.Ledger, stream, start, settlement.BookCommand(c),
 			eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
 		wrong, isWrong := errors.AsType[domain.FieldErrors](err)
 		refused, isRefused := errors.AsType[*domain.Refusal](err)
@@ -367,4 +379,58 @@ func (a *admin) resolveSettlement(x *edge.Exchange) error {
 		return x.Reply(http.StatusOK, map[string]string{"line": settlement.LineID(x.Vars["id"], number), "to": string(req.To)})
 	}
 	return &domain.Refusal{Code: domain.SettlementLineNotFound}
+}
+
+// reconcile answers what is open between outcomes and reports. It folds the log, so that it can do
+// so as of any time.
+func (a *admin) reconcile(x *edge.Exchange) error {
+	q, err := x.Query("route", "as_of", "days")
+	if err != nil {
+		return err
+	}
+	days := uint64(3)
+	if q.Has("days") {
+		if days, err = q.Number("days", "Send how many days a report may take, such as 3."); err != nil {
+			return err
+		}
+	}
+	if days > 10_000 {
+		return edge.BadParameter("days", "Send how many days a report may take, such as 3.")
+	}
+	asOf, err := q.Instant("as_of")
+	if err == nil {
+		err = a.checkRoute(q["route"])
+	}
+	if err != nil {
+		return err
+	}
+	now := cmp.Or(asOf, domain.InstantOf(a.cfg.Now()))
+	open, out := settlement.NewOpen(), wire.Reconciliation{Remainder: []wire.Remainder{}}
+	for r, err := range a.cfg.Ledger.Store.Scan(x.Context(), 0, eventstore.Filter{}) {
+		if err != nil {
+			return err
+		}
+		if asOf != 0 && domain.InstantOf(r.At) > asOf { // see books.AsOfTime
+			break
+		}
+		if out.Position = uint64(r.Position); r.Stream.Kind != eventstore.KindPayment && r.Stream.Kind != eventstore.KindSettlement {
+			continue
+		}
+		e, err := a.cfg.Ledger.Codec.Event(r)
+		if err != nil {
+			return err
+		}
+		open.Fold(r.Stream.Project, r.Stream.ID, domain.InstantOf(r.At), e)
+	}
+	out.Matched, out.Differences = open.Matched, open.Differences(now, int(days), q["route"])
+	for _, d := range out.Differences {
+		i := slices.IndexFunc(out.Remainder, func(of wire.Remainder) bool { return of.Currency == d.Currency })
+		if i < 0 {
+			i = len(out.Remainder)
+			out.Remainder = append(out.Remainder, wire.Remainder{Currency: d.Currency})
+		}
+		out.Remainder[i].Count++
+		out.Remainder[i].Amount = out.Remainder[i].Amount.Add(d.Amount)
+	}
+	return x.Reply(http.StatusOK, out)
 }

@@ -56,8 +56,8 @@ type SettlementLines struct {
 
 // The bounds of SettlementLines.
 const (
-	MaxSettlementLines = 10_000
-	MaxSettlementBytes = 8 << 20
+	MaxSettlementLines = 4_000
+	MaxSettlementBytes = 2 << 20
 )
 
 // ResolveLine takes a line out of suspense.
@@ -65,4 +65,19 @@ type ResolveLine struct {
 	To        settlement.Resolution `json:"to"`
 	PaymentID string                `json:"payment_id,omitzero"` // with settlement.ToPayment
 	Reason    string                `json:"reason"`
+}
+
+// Reconciliation is what is open between outcomes and reports as of a position of the log.
+type Reconciliation struct {
+	Position    uint64                  `json:"position"`
+	Matched     int                     `json:"matched"` // lines of reports that settled a payment
+	Differences []settlement.Difference `json:"differences"`
+	Remainder   []Remainder             `json:"remainder"` // by currency
+}
+
+// Remainder is what the differences in a currency add up to.
+type Remainder struct {
+	Currency domain.Currency `json:"currency"`
+	Count    int             `json:"count"`
+	Amount   domain.Sum      `json:"amount"`
 }

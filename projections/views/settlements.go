@@ -3,6 +3,7 @@ package views
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -33,7 +34,7 @@ type Settlement struct {
 	Recorded settlement.Summary  `json:"recorded"`
 	Waiting  int                 `json:"waiting"`  // lines in suspense
 	Resolved []int               `json:"resolved"` // numbers of lines that were
-	Projects []string            `json:"projects"` // those with lines; only in the operator's row
+	Projects []string            `json:"projects"` // those with lines, the operator among them; only in the operator's row
 }
 
 func newSettlementsView(db *table.DB) *settlementsView {
@@ -105,7 +106,9 @@ func (v *settlementsView) prepare(c *change) error {
 			if !had {
 				row = Settlement{Report: s.Report, OpenedAt: s.OpenedAt, Position: s.Position}
 			}
-			fn(&row)
+			if fn(&row); of == whole && c.Event.Type() == settlement.TypeReportLines && !slices.Contains(row.Projects, project) {
+				row.Projects = append(slices.Clip(row.Projects), project)
+			}
 			if !had {
 				insert(of, row)
 			} else {
@@ -120,7 +123,7 @@ func (v *settlementsView) prepare(c *change) error {
 	var clear []settlement.Entry // with the payment that each has settled
 	switch e := c.Event.(type) {
 	case settlement.ReportOpened:
-		insert(whole, Settlement{Report: e.Report, OpenedAt: domain.InstantOf(c.Record.At), Position: c.Record.Position, Projects: []string{}})
+		insert(whole, Settlement{Report: e.Report, OpenedAt: domain.InstantOf(c.Record.At), Position: c.Record.Position})
 		return nil
 	case settlement.ReportClosed:
 		s, err := change(settlement.ID(e.Route, e.Report), func(s *Settlement) { s.Closed = true })
@@ -151,14 +154,11 @@ func (v *settlementsView) prepare(c *change) error {
 		first := settlementLineKey(project, c.Record.Stream.ID, entries[0].Number)
 		write(func() { v.lines.Insert(first, at) })
 		if _, err := change(c.Record.Stream.ID, func(s *Settlement) {
-			s.Recorded.Totals = append([]settlement.Totals(nil), s.Recorded.Totals...)
+			s.Recorded.Totals = slices.Clone(s.Recorded.Totals)
 			for _, entry := range entries {
 				if s.Recorded = s.Recorded.Add(entry.Line); entry.Result.Waits() {
 					s.Waiting++
 				}
-			}
-			if s.Projects != nil {
-				s.Projects = withText(s.Projects, project)
 			}
 		}); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (v *settlementsView) prepare(c *change) error {
 		number := entry.Number
 		if _, err := change(c.Record.Stream.ID, func(s *Settlement) {
 			s.Waiting--
-			s.Resolved = append(append([]int(nil), s.Resolved...), number)
+			s.Resolved = append(slices.Clip(s.Resolved), number)
 		}); err != nil {
 			return err
 		}
@@ -181,16 +181,6 @@ func (v *settlementsView) prepare(c *change) error {
 		}
 	}
 	return v.clear(c, clear)
-}
-
-// withText is the sorted list with one text more, if it is not in it.
-func withText(all []string, one string) []string {
-	for _, known := range all {
-		if known == one {
-			return all
-		}
-	}
-	return append(append([]string(nil), all...), one)
 }
 
 // clear notes by which lines payments are settled.

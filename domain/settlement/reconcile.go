@@ -1,0 +1,142 @@
+package settlement
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"payledger/domain"
+)
+
+// What of a difference is not a Result.
+const (
+	NotReported      = "not_reported"      // paid, refunded or lost here, and in no report for some days
+	NotPaidHere      = "not_paid_here"     // a report has more for the payment than was paid or refunded here
+	ReportIncomplete = "report_incomplete" // not all lines of a report are recorded
+)
+
+// Difference is what is open between the outcomes of payments and the reports of providers.
+type Difference struct {
+	What      string          `json:"what"`
+	Route     string          `json:"route"`
+	ProjectID string          `json:"project_id,omitzero"`
+	PaymentID string          `json:"payment_id,omitzero"`
+	Line      string          `json:"line,omitzero"` // of a report, or the report
+	Reference string          `json:"reference,omitzero"`
+	Amount    domain.Sum      `json:"amount"` // what the provider owes by it, negative: what it is owed
+	Currency  domain.Currency `json:"currency,omitzero"`
+	Since     domain.Instant  `json:"since"`
+	Days      int             `json:"days"` // its age
+}
+
+// Open is what is open after events of the log: a fold. A payment's receivable is an item that is
+// closed when its sum is zero, whatever came first.
+type Open struct {
+	Matched int // lines that settled a payment
+
+	items   map[itemKey]Difference
+	held    map[itemKey]domain.Sum // by open disputes: the provider may have taken it, or not yet
+	waiting map[string]Difference  // lines in suspense, and reports that are being recorded, by their names
+}
+
+type itemKey struct {
+	payment  string
+	currency domain.Currency
+}
+
+// NewOpen is the state before the first event.
+func NewOpen() *Open {
+	return &Open{items: make(map[itemKey]Difference), held: make(map[itemKey]domain.Sum), waiting: make(map[string]Difference)}
+}
+
+// Fold applies an event of a stream of the project. payment is the id of the stream if it is that
+// of a payment.
+func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Event) {
+	switch e := event.(type) {
+	case domain.PaymentEvent:
+		for _, p := range domain.Postings(e) {
+			key := itemKey{payment, p.Currency}
+			if route := p.Account.Route(); route != "" {
+				o.move(project, route, key, p.Amount, at)
+			} else if p.Account == domain.DisputesHeld {
+				if o.held[key] = o.held[key].Add(p.Amount.Neg()); o.held[key].Sign() == 0 {
+					delete(o.held, key)
+				}
+			}
+		}
+	case ReportOpened:
+		id := ID(e.Report.Route, e.Report.Report)
+		o.waiting[id] = Difference{What: ReportIncomplete, Route: e.Report.Route, Line: id, Since: at}
+	case ReportClosed:
+		delete(o.waiting, ID(e.Route, e.Report))
+	case ReportLines:
+		for _, t := range e.Lines {
+			l, err := t.Entry()
+			switch {
+			case err != nil:
+			case l.Result == Settled:
+				o.Matched++
+				o.move(project, e.Route, itemKey{l.PaymentID, l.Currency}, l.Gross.Neg(), at)
+			case l.Result.Waits():
+				name := LineID(ID(e.Route, e.Report), l.Number)
+				d := Difference{
+					What: string(l.Result), Route: e.Route, Line: name, PaymentID: l.PaymentID, Reference: l.Reference, Amount: l.Net.Neg(), Currency: l.Currency, Since: at,
+				}
+				if l.Result.OfPayment() {
+					d.ProjectID = project
+				}
+				o.waiting[name] = d
+			}
+		}
+	case LineResolved:
+		l, err := e.Line.Entry()
+		if err != nil {
+			return
+		}
+		delete(o.waiting, LineID(ID(e.Route, e.Report), l.Number))
+		if e.To == ToPayment {
+			o.Matched++
+			o.move(e.Project, e.Route, itemKey{e.Payment, l.Currency}, e.Settles.Neg(), at)
+		}
+	}
+}
+
+// move changes the sum of an item.
+func (o *Open) move(project, route string, key itemKey, amount domain.Sum, at domain.Instant) {
+	d, open := o.items[key]
+	if !open {
+		d = Difference{Route: route, ProjectID: project, PaymentID: key.payment, Currency: key.currency, Since: at}
+	}
+	if d.Amount = d.Amount.Add(amount); d.Amount.Sign() == 0 {
+		delete(o.items, key)
+		return
+	}
+	o.items[key] = d
+}
+
+// Differences are what is open at an instant, of one route or, with "", of all, the oldest first.
+// What is owed for less than some days is not: the next report will have it.
+func (o *Open) Differences(now domain.Instant, days int, route string) []Difference {
+	all := slices.Collect(maps.Values(o.waiting))
+	for key, d := range o.items {
+		age := time.Duration(now-d.Since) * time.Millisecond
+		d.What = NotPaidHere
+		if d.Amount.Sign() > 0 {
+			d.What = NotReported
+		}
+		if d.Amount == o.held[key] || d.What == NotReported && age < time.Duration(days)*24*time.Hour {
+			continue
+		}
+		all = append(all, d)
+	}
+	all = slices.DeleteFunc(all, func(d Difference) bool { return route != "" && d.Route != route })
+	for i := range all {
+		all[i].Days = max(0, int(time.Duration(now-all[i].Since)*time.Millisecond/(24*time.Hour)))
+	}
+	slices.SortFunc(all, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), strings.Compare(a.PaymentID, b.PaymentID), strings.Compare(a.Line, b.Line), cmp.Compare(a.Currency, b.Currency))
+	})
+	return all
+}
