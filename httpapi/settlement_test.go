@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"payledger/domain"
+	"payledger/domain/settlement"
+	"payledger/eventstore"
+	"payledger/httpapi/wire"
+)
+
+func opened(report, sum string, lines int) string {
+	gross := domain.SumOf(domain.Amount(150000 * lines))
+	return fmt.Sprintf(`{"route":"sandbox","report":%q,"sha256":%q,"summary":{"lines":%d,"from":"2026-11-20","to":"2026-11-20",`+
+		`"totals":[{"currency":"RUB","lines":%d,"gross":"%s","fee":"0.00","net":"%s"}]}}`, report, strings.Repeat(sum, 32), lines, lines, gross, gross)
+}
+
+func lineOf(number int, payment string) string {
+	return fmt.Sprintf(`{"number":%d,"kind":"payment","payment_id":%q,"reference":"r%d","gross":"1500.00","fee":"0.00","net":"1500.00","currency":"RUB","settled_on":"2026-11-20"}`,
+		number, payment, number)
+}
+
+func batchOf(lines ...string) string { return `{"lines":[` + strings.Join(lines, ",") + `]}` }
+
+// An import that was interrupted goes on, whatever of it is recorded, and each line is booked once.
+func TestSettlementGoesOn(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	one, other := s.merchant(""), s.merchant("")
+	ids := []string{one.paid(), other.paid(), one.paid()}
+	var all []string
+	for i, id := range append(ids, "", "not an id") {
+		all = append(all, lineOf(i+1, id))
+	}
+	const report = "/admin/settlements/sandbox:r"
+	s.adminDo("POST", "/admin/settlements", opened("r", "01", 5)).want(201, "")
+	s.adminDo("POST", report+"/lines", batchOf(all[0])).want(200, "")
+	s.adminDo("POST", "/admin/settlements", opened("r", "01", 5)).want(200, "")
+	s.adminDo("POST", "/admin/settlements", opened("other", "02", 5)).want(409, domain.SettlementOpen)
+	s.adminDo("POST", report+"/close", "").want(409, domain.SettlementDiffers)
+	s.adminDo("POST", report+"/lines", batchOf(all[2])).want(400, domain.InvalidParameter)        // 2 is not recorded
+	s.adminDo("POST", report+"/lines", batchOf(all...)).want(200, "")                             // 1 is
+	s.adminDo("POST", report+"/lines", batchOf(all[1:4]...)).want(200, "")                        // all are
+	s.adminDo("POST", report+"/lines", batchOf(lineOf(6, ""))).want(400, domain.InvalidParameter) // there is none
+	s.adminDo("POST", report+"/close", "").want(200, "")
+	s.adminDo("POST", report+"/close", "").want(200, "")
+	s.adminDo("POST", report+"/lines", batchOf(all...)).want(200, "")
+	var page wire.SettlementPage
+	s.adminDo("GET", report, "").want(200, "").decode(&page)
+	var got []string
+	for _, l := range page.Data {
+		got = append(got, fmt.Sprint(l.Number, l.Result, l.ProjectID != ""))
+	}
+	want := []string{"1settledtrue", "3settledtrue", "2settledtrue", "4unknown_referencefalse", "5unknown_referencefalse"}
+	if page.Status != wire.SettlementRecorded || page.Lines != 5 || page.Waiting != 2 || len(page.Data) != len(want) {
+		t.Errorf("%+v", page)
+	}
+	for _, one := range want {
+		if !strings.Contains(strings.Join(got, " "), one) {
+			t.Errorf("%v lack %s", got, one)
+		}
+	}
+	for _, m := range []shop{one, other} {
+		if n := len(m.get("/v1/settlements/sandbox:r").want(200, "").Body); n == 0 {
+			t.Error("nothing")
+		}
+	}
+	s.merchant("").get("/v1/settlements/sandbox:r").want(404, domain.SettlementNotFound)
+
+	// A second report has a line again, and one of the first that was interrupted has only some.
+	s.adminDo("POST", "/admin/settlements", opened("s", "02", 2)).want(201, "")
+	s.adminDo("POST", "/admin/settlements/sandbox:s/lines", batchOf(all[0], lineOf(2, ids[0]))).want(200, "")
+	var again wire.SettlementPage
+	s.adminDo("GET", "/admin/settlements/sandbox:s?waiting=true", "").want(200, "").decode(&again)
+	if len(again.Data) != 1 || again.Data[0].Number != 1 || again.Data[0].Result != settlement.SettledBefore {
+		t.Errorf("%+v", again)
+	}
+}
+
+// What is no report and no line is refused, and nothing of it is recorded.
+func TestBadSettlements(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	good, line := opened("r", "01", 1), lineOf(1, "")
+	for name, body := range map[string]string{
+		"nothing": "{}", "a member too many": strings.Replace(good, `{"route"`, `{"x":1,"route"`, 1), "no route": strings.Replace(good, "sandbox", "", 1),
+		"a route that is none": strings.Replace(good, "sandbox", "a b", 1), "no id": strings.Replace(good, `"r"`, `""`, 1), "an id with a slash": strings.Replace(good, `"r"`, `"a/b"`, 1),
+		"a colon": strings.Replace(good, `"r"`, `"a:b"`, 1), "a short hash": strings.Replace(good, "0101", "01", 1), "no lines": opened("r", "01", 0),
+		"another net": strings.Replace(good, `"net":"1500.00"`, `"net":"2.00"`, 1), "another number": strings.Replace(good, `"lines":1,"from"`, `"lines":2,"from"`, 1),
+		"no such day": strings.Replace(good, "2026-11-20", "2026-11-31", 1), "days in disorder": strings.Replace(good, "2026-11-20", "2026-11-21", 1),
+		"a number": strings.Replace(good, `"gross":"1500.00"`, `"gross":1.00`, 1), "twice": strings.Replace(good, `{"route"`, `{"report":"r","route"`, 1),
+		"yen": strings.ReplaceAll(good, "RUB", "JPY"), "an array": "[]", "a long id": strings.Replace(good, `"r"`, `"`+strings.Repeat("r", 65)+`"`, 1),
+	} {
+		if a := s.adminDo("POST", "/admin/settlements", body); a.Code < 400 || a.Code >= 500 {
+			t.Errorf("%s: %d %s", name, a.Code, a.Body)
+		}
+	}
+	s.adminDo("GET", "/admin/settlements/sandbox:r", "").want(404, domain.SettlementNotFound)
+	s.adminDo("POST", "/admin/settlements/sandbox:r/lines", batchOf(line)).want(404, domain.SettlementNotFound)
+	s.adminDo("POST", "/admin/settlements/sandbox/close", "").want(404, domain.SettlementNotFound)
+	s.adminDo("POST", "/admin/settlements", good).want(201, "")
+	for name, body := range map[string]string{
+		"none": batchOf(), "no number": batchOf(strings.Replace(line, `"number":1,`, "", 1)), "from 2": batchOf(lineOf(2, "")), "a gap": batchOf(line, lineOf(3, "")),
+		"twice": batchOf(line, line), "a kind that is none": batchOf(strings.Replace(line, `"payment",`, `"payout",`, 1)), "net": batchOf(strings.Replace(line, `"net":"1500.00"`, `"net":"1.01"`, 1)),
+		"three digits": batchOf(strings.Replace(line, `"fee":"0.00"`, `"fee":"0.000"`, 1)), "a comma": batchOf(strings.Replace(line, `"fee":"0.00"`, `"fee":"0,00"`, 1)),
+		"far too much": batchOf(strings.ReplaceAll(line, `"1500.00"`, `"1000000000000.00"`)), "a line feed": batchOf(strings.Replace(line, `"r1"`, `"a\nb"`, 1)),
+		"a long reference": batchOf(strings.Replace(line, `"r1"`, `"`+strings.Repeat("r", 129)+`"`, 1)), "no currency": batchOf(strings.Replace(line, "RUB", "", 1)),
+		"a member too many": batchOf(strings.Replace(line, `{"number"`, `{"x":1,"number"`, 1)), "next to no JSON": `{"lines":[`,
+		"too many":     batchOf(strings.Split(strings.TrimSuffix(strings.Repeat(line+"\t", wire.MaxSettlementLines+1), "\t"), "\t")...),
+		"far too long": `{"lines":[],"route":"` + strings.Repeat("x", wire.MaxSettlementBytes) + `"}`,
+	} {
+		if a := s.adminDo("POST", "/admin/settlements/sandbox:r/lines", body); a.Code < 400 || a.Code >= 500 {
+			t.Errorf("%s: %d %.300s", name, a.Code, a.Body)
+		}
+	}
+	for name, body := range map[string]string{
+		"nowhere": `{"reason":"x"}`, "no reason": `{"to":"fee","reason":""}`, "a long reason": `{"to":"fee","reason":"` + strings.Repeat("x", 257) + `"}`,
+		"no payment": `{"to":"payment","reason":"x"}`, "elsewhere": `{"to":"operator","reason":"x"}`, "a member too many": `{"to":"fee","reason":"x","x":1}`,
+	} {
+		s.adminDo("POST", "/admin/settlements/sandbox:r/lines", batchOf(line)).want(200, "")
+		if a := s.adminDo("POST", "/admin/settlements/sandbox:r/lines/1/resolve", body); a.Code < 400 || a.Code >= 500 {
+			t.Errorf("%s: %d %s", name, a.Code, a.Body)
+		}
+	}
+	for _, at := range []string{"sandbox:r/lines/2", "sandbox:r/lines/x", "sandbox:x/lines/1", "x/lines/1"} {
+		if a := s.adminDo("POST", "/admin/settlements/"+at+"/resolve", `{"to":"fee","reason":"x"}`); a.Code != 404 {
+			t.Errorf("%s: %d %s", at, a.Code, a.Body)
+		}
+	}
+	for _, query := range []string{"days=-1", "days=x", "days=10001", "as_of=yesterday", "x=1"} {
+		if a := s.adminDo("GET", "/admin/reconcile?"+query, ""); a.Code < 400 || a.Code >= 500 {
+			t.Errorf("%s: %d %s", query, a.Code, a.Body)
+		}
+	}
+	n := 0
+	for r, err := range s.cfg.Ledger.Store.Scan(t.Context(), 0, eventstore.Filter{Kind: eventstore.KindSettlement}) {
+		if n++; err != nil || n > 2 {
+			t.Errorf("%s %v", r.Body, err)
+		}
+	}
+}
