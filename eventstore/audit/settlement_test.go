@@ -1,0 +1,99 @@
+package audit
+
+import (
+	"strings"
+	"testing"
+
+	"payledger/domain"
+	"payledger/domain/settlement"
+	"payledger/eventstore"
+)
+
+// TestSettlements forges the lines of a report. Given those of a good one, verify finds nothing;
+// given a line that the rules do not lead to, or sums that do not fit, it names that.
+func TestSettlements(t *testing.T) {
+	t.Parallel()
+	const id = "sandbox:r"
+	own := eventstore.KindInstallation
+	w := newWorld(t).lives()
+	paid := w.states[w.payments[0]]
+	line := settlement.Line{
+		Kind: settlement.KindPayment, PaymentID: paid.ID.String(), Reference: "a", Gross: domain.SumOf(paid.Amount), Net: domain.SumOf(paid.Amount),
+		Currency: paid.Currency, SettledOn: "2026-11-20",
+	}
+	entry := func(n int, r settlement.Result, change func(*settlement.Line)) settlement.Text {
+		e := settlement.Entry{Line: line, Result: r}
+		if e.Number = n; change != nil {
+			change(&e.Line)
+		}
+		return e.Text()
+	}
+	report := settlement.Report{Route: "sandbox", Report: "r", SHA256: domain.Digest{1}, FeesPaidBy: settlement.ByOperator}
+	lines := func(all ...settlement.Text) settlement.ReportLines {
+		return settlement.ReportLines{Route: "sandbox", Report: "r", FeesPaidBy: settlement.ByOperator, Lines: all}
+	}
+	unnamed := func(l *settlement.Line) { l.PaymentID = "" }
+	type at struct {
+		project string
+		event   domain.Event
+	}
+	resolved := func(to settlement.Resolution, settles domain.Amount) settlement.LineResolved {
+		return settlement.LineResolved{
+			Route: "sandbox", Report: "r", Line: entry(2, settlement.UnknownReference, unnamed), To: to, Payment: line.PaymentID, Project: w.project,
+			Elsewhere: true, Settles: domain.SumOf(settles), FeesPaidBy: settlement.ByOperator, Reason: "x",
+		}
+	}
+	good := []at{{w.project, lines(entry(1, settlement.Settled, nil))}, {own, lines(entry(2, settlement.UnknownReference, unnamed))}}
+	for name, c := range map[string]struct {
+		lines []at
+		sum   int // of lines that the report began with
+		then  domain.Event
+		why   string // "": nothing is found
+	}{
+		"good":                           {good, 2, nil, ""},
+		"resolved":                       {good, 2, resolved(settlement.ToPayment, paid.Amount), ""},
+		"resolved to another amount":     {good, 2, resolved(settlement.ToPayment, 1), "settles another amount"},
+		"resolved, and a fee":            {good, 2, resolved(settlement.ToFee, 0), "members"},
+		"settled twice":                  {[]at{{w.project, lines(entry(1, settlement.Settled, nil), entry(2, settlement.Settled, nil))}}, 2, nil, "rules lead to settled_before"},
+		"another amount settled":         {[]at{{w.project, lines(entry(1, settlement.Settled, func(l *settlement.Line) { l.Gross, l.Net = domain.SumOf(1), domain.SumOf(1) }))}}, 1, nil, "rules lead to amount_differs"},
+		"in suspense though it fits":     {[]at{{w.project, lines(entry(1, settlement.AmountDiffers, nil))}}, 1, nil, "rules lead to settled"},
+		"settled for an unknown one":     {[]at{{own, lines(entry(1, settlement.Settled, func(l *settlement.Line) { l.PaymentID = w.ids.Next().String() }))}}, 1, nil, "rules lead to unknown_reference"},
+		"in the books of another":        {[]at{{own, lines(entry(1, settlement.Settled, nil))}}, 1, nil, "belongs to the books of " + w.project},
+		"fewer lines than it began with": {good, 3, nil, "settlement_differs"},
+		"numbers in disorder":            {[]at{{own, lines(entry(2, settlement.UnknownReference, unnamed), entry(1, settlement.UnknownReference, unnamed))}}, 2, nil, "not above the one before"},
+		"a line that is none":            {[]at{{own, lines("2 payment")}}, 2, nil, "is none"},
+		"others bear the fees": {[]at{{own, settlement.ReportLines{
+			Route: "sandbox", Report: "r", FeesPaidBy: settlement.ByMerchant, Lines: []settlement.Text{entry(1, settlement.UnknownReference, unnamed)},
+		}}}, 1, nil, "others bear its fees"},
+		"never opened": {[]at{{own, lines(entry(1, settlement.UnknownReference, unnamed))}}, 0, nil, "is not being recorded"},
+	} {
+		all := w.records()
+		if c.sum > 0 {
+			r := report
+			for range c.sum {
+				r.Summary = r.Summary.Add(line)
+			}
+			all = w.forged(all, eventstore.ReportsStream("sandbox"), settlement.ReportOpened{Report: r})
+		}
+		for _, of := range c.lines {
+			all = w.forged(all, eventstore.BookStream(of.project, id), of.event)
+		}
+		if c.sum > 0 && (c.why == "" || c.then != nil || strings.HasPrefix(c.why, "settlement_")) {
+			all = w.forged(all, eventstore.ReportsStream("sandbox"), settlement.ReportClosed{Route: "sandbox", Report: "r"})
+		}
+		if c.then != nil {
+			all = w.forged(all, eventstore.BookStream(own, id), c.then)
+		}
+		found := w.check(all).Findings
+		if c.why == "" && len(found) > 0 || c.why != "" && (len(found) == 0 || !strings.Contains(found[0].Detail, c.why)) {
+			t.Errorf("%s: %+v, want %q", name, found, c.why)
+		}
+	}
+	for name, s := range map[string]eventstore.Stream{
+		"no route": {Project: own, Kind: eventstore.KindSettlement, ID: "a b"}, "a project's": {Project: w.project, Kind: eventstore.KindSettlement, ID: "sandbox"},
+	} {
+		if found := w.check(w.forged(w.records(), s, settlement.ReportClosed{Route: "sandbox", Report: "r"})).Findings; len(found) != 1 || found[0].Kind != BrokenStream {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}
