@@ -71,6 +71,11 @@ func TestRunbook(t *testing.T) {
 			After: "cat events.jsonl",
 			Want:  []string{"merchant_payable", "1500.00", "byte for byte", "payment.paid"},
 		},
+		doctest.Section{
+			Heading: "Settle with providers", Start: startPaidDemo,
+			Before: "printf 'kind,reference,gross,fee,net,currency,settled_on\\nfee,,0.00,5.00,-5.00,RUB,2020-02-20\\npayment,x,10.00,0.00,10.00,RUB,2020-02-20\\n' > week.csv",
+			Want:   []string{"unknown_reference", "Nothing is recorded", "Recorded report sandbox:week: 2 lines", "Resolved line sandbox:week/2", "Nothing is open"},
+		},
 		doctest.Section{Heading: "Clear what lies in suspense", Elsewhere: "TestScripts/suspense"},
 		doctest.Section{
 			Heading: "Restore", Start: stoppedPaidDemo,

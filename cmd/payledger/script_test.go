@@ -100,7 +100,7 @@ func refuseStop(t *testing.T) {
 func scriptReport(ts *testscript.TestScript, _ bool, args []string) {
 	text := "kind,payment_id,refund_id,reference,gross,fee,net,currency,settled_on\n"
 	for _, line := range args[1:] {
-		text += line + ",RUB,2026-11-20\n"
+		text += line + ",RUB,2020-02-20\n"
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
