@@ -102,6 +102,7 @@ func scriptReport(ts *testscript.TestScript, _ bool, args []string) {
 	for _, line := range args[1:] {
 		text += line + ",RUB,2020-02-20\n"
 	}
+	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[0])), 0o700))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 

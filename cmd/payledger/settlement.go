@@ -62,7 +62,7 @@ type settlementImport struct {
 // Help is shown by --help.
 func (settlementImport) Help() string {
 	return `Prints what the lines are found to be and what they add up to. With --apply they are
-recorded, and booked. The same file again changes nothing; one that was interrupted goes on
+recorded, and booked, by a running server. The same file again changes nothing; one that was interrupted goes on
 where it stopped. A file with another content under the same id is refused.
 
 The form csv has a line of headings: kind (payment, refund, fee, dispute or other), reference,
@@ -105,6 +105,9 @@ func (c settlementImport) Run(a *cli.App) error {
 	return c.Holding(a, service.CoreOptions{}, func(m *cli.Client) error {
 		if !c.Apply {
 			return c.preview(a, m, in, sum, all)
+		}
+		if !m.Live { // it alone knows who bears the fees of the route
+			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
 		}
 		return c.apply(a, m, in, sum, all)
 	})

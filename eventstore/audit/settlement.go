@@ -134,7 +134,11 @@ func (c *checker) resolved(i *item, e settlement.LineResolved) {
 	p := c.streams.payment(id)
 	if len(c.lost) == 0 && (p == nil || p.state.Project != e.Project) {
 		c.add(&i.record, ImpossibleEvent, "there is no payment %s of project %s", e.Payment, e.Project)
-	} else if p != nil && !p.blind && e.Settles != settlement.Settles(line.Line, p.state) {
+	}
+	if opened, found := c.streams.settlements.route(e.Route).state.Find(e.Report); found && opened.FeesPaidBy != e.FeesPaidBy {
+		c.add(&i.record, ImpossibleEvent, "others bear the fees of report %s", e.Report)
+	}
+	if p != nil && !p.blind && e.Settles != settlement.Settles(line.Line, p.state) {
 		c.add(&i.record, ImpossibleEvent, "line %d settles another amount of payment %s", line.Number, e.Payment)
 	}
 	c.streams.settlements.cleared[id] = c.streams.settlements.cleared[id].With(line.Line, "")

@@ -344,7 +344,7 @@ func (a *admin) resolveSettlement(x *edge.Exchange) error {
 		if p.Route != route {
 			return edge.BadParameter("payment_id", "The report is of route "+route+", and this payment is not.")
 		}
-		c.Payment, c.Project, c.FeesPaidBy = p.ID.String(), p.Project, a.feesPaidBy(route)
+		c.Payment, c.Project = p.ID.String(), p.Project
 	}
 	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, x.Vars["id"])
 	if err != nil {
@@ -353,6 +353,7 @@ func (a *admin) resolveSettlement(x *edge.Exchange) error {
 	if !ok {
 		return &domain.Refusal{Code: domain.SettlementNotFound}
 	}
+	c.FeesPaidBy = s.FeesPaidBy
 	for _, project := range s.Projects {
 		stream, start := eventstore.BookStream(project, x.Vars["id"]), settlement.Book{Project: project, Route: route, Report: report}
 		book, _, err := eventstore.Fold(x.Context(), a.cfg.Ledger, stream, start)

@@ -91,7 +91,10 @@ func (v *Views) PaymentsOfReference(ctx context.Context, route, reference string
 			if err != nil || len(next) == 0 {
 				return ids, err
 			}
-			one, _, _ = strings.Cut(next[0].Key, "\x00")
+			if one, _, _ = strings.Cut(next[0].Key, "\x00"); strings.HasSuffix(one, backOf("")) {
+				one = backOf(one)
+				continue
+			}
 		}
 		found, err := v.references.First(ctx, table.Prefix(listKey(one, reference)), false, maxOfReference)
 		if err != nil {
@@ -103,7 +106,7 @@ func (v *Views) PaymentsOfReference(ctx context.Context, route, reference string
 		if route != "" {
 			return ids, nil
 		}
-		one += "\x01" // after all keys of the route
+		one = backOf(one) // after all keys of the route
 	}
 }
 
