@@ -150,10 +150,9 @@ func (p postings) inOrder() []domain.Posting {
 
 // Events is the registry of events of settlement reports.
 func Events() []domain.EventType {
-	rub := func(n domain.Amount) domain.Sum { return domain.SumOf(n) }
 	line := Line{
 		Number: 17, Kind: KindPayment, PaymentID: "01M1R78FJBM8T4R7B5N0C1D2E3", RefundID: "01M1R78FJBM8T4R7B5N0C1D2E4", Reference: "prv-77",
-		Gross: rub(150000), Fee: rub(4500), Net: rub(145500), Currency: domain.DefaultCurrency, SettledOn: "2026-11-20",
+		Gross: domain.SumOf(150000), Fee: domain.SumOf(4500), Net: domain.SumOf(145500), Currency: domain.DefaultCurrency, SettledOn: "2026-11-20",
 	}
 	return []domain.EventType{
 		domain.NewEventType(1, ReportOpened{Report{
@@ -163,12 +162,12 @@ func Events() []domain.EventType {
 		domain.NewEventType(1, ReportLines{
 			Route: "cards", Report: "2026-11-20", FeesPaidBy: ByMerchant,
 			Lines: []Text{Entry{line, Settled}.Text(), Entry{Line{
-				Number: 18, Kind: KindRefund, Reference: "prv-r 78", Gross: rub(-150000), Net: rub(-150000), Currency: "RUB", SettledOn: "2026-11-21",
+				Number: 18, Kind: KindRefund, Reference: "prv-r 78", Gross: domain.SumOf(-150000), Net: domain.SumOf(-150000), Currency: "RUB", SettledOn: "2026-11-21",
 			}, UnknownReference}.Text()},
 		}),
 		domain.NewEventType(1, LineResolved{
 			Route: "cards", Report: "2026-11-20", Line: Entry{line, AmountDiffers}.Text(), To: ToPayment, Payment: line.PaymentID,
-			Project: "prj_01M7W78FJBM8T4R7B5N0C1D2E3", Elsewhere: true, Settles: rub(149000), FeesPaidBy: ByOperator, Reason: "Сверено с кабинетом",
+			Project: "prj_01M7W78FJBM8T4R7B5N0C1D2E3", Elsewhere: true, Settles: domain.SumOf(149000), FeesPaidBy: ByOperator, Reason: "Сверено с кабинетом",
 		}),
 	}
 }

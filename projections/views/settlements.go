@@ -120,7 +120,7 @@ func (v *settlementsView) prepare(c *change) error {
 		}
 		return s, nil
 	}
-	var clear []settlement.Entry // with the payment that each has settled
+	var settled []settlement.Entry // with the payment that each has settled
 	switch e := c.Event.(type) {
 	case settlement.ReportOpened:
 		insert(whole, Settlement{Report: e.Report, OpenedAt: domain.InstantOf(c.Record.At), Position: c.Record.Position})
@@ -145,7 +145,7 @@ func (v *settlementsView) prepare(c *change) error {
 				return &eventstore.CorruptError{Position: c.Record.Position, Reason: err.Error()}
 			}
 			if entries = append(entries, entry); entry.Result == settlement.Settled {
-				clear = append(clear, entry)
+				settled = append(settled, entry)
 			}
 		}
 		if len(entries) == 0 {
@@ -177,14 +177,14 @@ func (v *settlementsView) prepare(c *change) error {
 		}
 		if e.To == settlement.ToPayment {
 			entry.PaymentID = e.Payment
-			clear = append(clear, entry)
+			settled = append(settled, entry)
 		}
 	}
-	return v.clear(c, clear)
+	return v.settle(c, settled)
 }
 
-// clear notes by which lines payments are settled.
-func (v *settlementsView) clear(c *change, entries []settlement.Entry) error {
+// settle notes by which lines payments are settled.
+func (v *settlementsView) settle(c *change, entries []settlement.Entry) error {
 	now := make(map[string]settlement.Cleared)
 	for _, e := range entries {
 		id, _ := domain.ParseID(e.PaymentID)
