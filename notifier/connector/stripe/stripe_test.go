@@ -114,6 +114,8 @@ func TestSession(t *testing.T) {
 		"line_items[0][price_data][unit_amount]":        "150000",
 		"line_items[0][price_data][currency]":           "eur",
 		"metadata[payledger_payment]":                   a.Payment.String(),
+		// Of which the column payment_metadata[payledger_payment] of Stripe's reports is made.
+		"payment_intent_data[metadata][payledger_payment]": a.Payment.String(),
 	} {
 		if got := form.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

@@ -185,6 +185,8 @@ func (s *Stripe) createSession(form url.Values) answer {
 		return invalid("", "mode", "want a payment by card, in a currency in lower case")
 	case !slices.Contains([]string{"ru", "en", "auto"}, form.Get("locale")):
 		return invalid("", "locale", "unknown locale")
+	case form.Get("payment_intent_data[metadata][payledger_payment]") != form.Get("metadata[payledger_payment]"):
+		return invalid("", "payment_intent_data", "Stripe's reports, which have the metadata of the PaymentIntent, will not name the payment")
 	case form.Get("adaptive_pricing[enabled]") != "false":
 		return invalid("", "adaptive_pricing", "the customer would pay in another currency")
 	}
@@ -217,6 +219,8 @@ func (s *Stripe) createRefund(form url.Values) answer {
 	}
 	amount, err := strconv.ParseInt(form.Get("amount"), 10, 64)
 	switch {
+	case form.Get("metadata[payledger_refund]") == "" || form.Get("metadata[payledger_payment]") == "":
+		return invalid("parameter_missing", "metadata", "the report will not name the refund")
 	case of == nil:
 		return missing(form.Get("payment_intent"))
 	case err != nil || amount <= 0:
