@@ -137,6 +137,7 @@ const (
 	RefundedAtProvider          Code = "refunded_at_provider"
 	SettlementOpen              Code = "settlement_open"
 	SettlementDiffers           Code = "settlement_differs"
+	PayoutDiffers               Code = "payout_differs"
 	NoConnector                 Code = "no_connector"
 	ConfirmationRequired        Code = "confirmation_required"
 	BodyTooLarge                Code = "body_too_large"

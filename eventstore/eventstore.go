@@ -27,7 +27,7 @@ type Position uint64
 // Stream names one aggregate's records.
 type Stream struct {
 	Project string
-	Kind    string // KindPayment, KindProject, KindInstallation, KindDeliveries or KindSettlement
+	Kind    string // KindPayment, KindProject, KindInstallation, KindDeliveries, KindSettlement or KindPayouts
 	ID      string
 }
 
@@ -39,6 +39,7 @@ const (
 	KindInstallation = "installation"
 	KindDeliveries   = "deliveries"
 	KindSettlement   = "settlement"
+	KindPayouts      = "payouts"
 )
 
 // PaymentStream names the stream of a payment and its refunds.
@@ -79,6 +80,16 @@ func ReportsStream(route string) Stream {
 // the operator, whose books have the project KindInstallation. id is settlement.ID.
 func BookStream(project, id string) Stream {
 	return Stream{Project: project, Kind: KindSettlement, ID: id}
+}
+
+// ArrivedStream names the stream of the payouts that came through a route.
+func ArrivedStream(route string) Stream {
+	return Stream{Project: KindInstallation, Kind: KindPayouts, ID: route}
+}
+
+// PaidStream names the stream of the payouts to the merchant of a project.
+func PaidStream(project string) Stream {
+	return Stream{Project: project, Kind: KindPayouts, ID: project}
 }
 
 // Record is what a command adds to a stream. Expect is the position of the

@@ -38,6 +38,10 @@ func sampled(e domain.Event, body []byte) Stored {
 		s = DeliveriesStream()
 	case settlement.ReportOpened, settlement.ReportClosed:
 		s = ReportsStream("cards")
+	case settlement.PayoutArrived:
+		s = ArrivedStream("cards")
+	case settlement.PayoutToMerchant:
+		s = PaidStream(s.Project)
 	case settlement.ReportLines, settlement.LineResolved:
 		s = BookStream(s.Project, "cards:2026-11-20")
 	}

@@ -78,6 +78,8 @@ func TestWireNames(t *testing.T) {
 		"report.closed":             settlement.ReportClosed{},
 		"report.lines":              settlement.ReportLines{},
 		"report.line_resolved":      settlement.LineResolved{},
+		"payout.arrived":            settlement.PayoutArrived{},
+		"payout.merchant":           settlement.PayoutToMerchant{},
 	}
 	seen := map[string]bool{}
 	for _, e := range eventstore.EventTypes() {

@@ -148,7 +148,7 @@ func (p postings) inOrder() []domain.Posting {
 	return moved
 }
 
-// Events is the registry of events of settlement reports.
+// Events is the registry of events of settlement reports and payouts.
 func Events() []domain.EventType {
 	line := Line{
 		Number: 17, Kind: KindPayment, PaymentID: "01M1R78FJBM8T4R7B5N0C1D2E3", RefundID: "01M1R78FJBM8T4R7B5N0C1D2E4", Reference: "prv-77",
@@ -169,5 +169,7 @@ func Events() []domain.EventType {
 			Route: "cards", Report: "2026-11-20", Line: Entry{line, AmountDiffers}.Text(), To: ToPayment, Payment: line.PaymentID,
 			Project: "prj_01M7W78FJBM8T4R7B5N0C1D2E3", Elsewhere: true, Settles: domain.SumOf(149000), FeesPaidBy: ByOperator, Reason: "Сверено с кабинетом",
 		}),
+		domain.NewEventType(1, PayoutArrived{Route: "cards", Report: "2026-11-20", Amount: 145500, Currency: domain.DefaultCurrency, Reference: "pp-1042"}),
+		domain.NewEventType(1, PayoutToMerchant{Amount: 100000, Currency: domain.DefaultCurrency, Reference: "pp-1043", AsOf: 88417}),
 	}
 }

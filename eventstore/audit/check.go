@@ -198,6 +198,7 @@ func (c *checker) take(i *item) {
 		c.checkClaim(i)
 	}
 	c.follow(i)
+	c.streams.payouts.book(i)
 }
 
 func (c *checker) add(r *eventstore.Stored, k Kind, format string, args ...any) {

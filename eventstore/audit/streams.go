@@ -52,6 +52,7 @@ type streams struct {
 	endpoints map[string]uint32 // their numbers in lanes
 
 	settlements settlements
+	payouts     payouts
 }
 
 // lane is a payment's notifications to an endpoint.
@@ -64,7 +65,7 @@ func newStreams(limit int) streams {
 	return streams{
 		recent: make(map[domain.ID]*payment), encoded: make(map[domain.ID]string), limit: limit,
 		projects: make(map[string]*project), encoder: newEncoder(), begun: make(map[lane]uint32), endpoints: make(map[string]uint32),
-		settlements: newSettlements(),
+		settlements: newSettlements(), payouts: newPayouts(),
 	}
 }
 
@@ -119,6 +120,8 @@ func (c *checker) follow(i *item) {
 		c.followDeliveries(i)
 	case eventstore.KindSettlement:
 		c.followSettlement(i)
+	case eventstore.KindPayouts:
+		c.followPayout(i)
 	default:
 		c.add(r, BrokenStream, "there are no streams of kind %q", r.Stream.Kind)
 	}

@@ -240,6 +240,11 @@ func ProblemRows() []ProblemRow {
 			"Administration only: a report is named by the provider's id and by the SHA-256 of its file. The same file under another id would book its money twice, and other bytes under the same id would change what is recorded, so both are refused. <code>payledger settlement list</code> shows what was imported.",
 		},
 		{
+			domain.PayoutDiffers, http.StatusConflict, "Another payout",
+			"A payout with this reference was recorded before, with another amount, currency or report. payledger payout list shows it; give another payout its own reference.",
+			"Administration only: a payout is named by the reference of its transfer at the bank, so that the same one is never booked twice. One that differs under the same reference is refused. <code>payledger payout list</code> shows what is recorded.",
+		},
+		{
 			domain.NoConnector, http.StatusConflict, "No connector",
 			"The payment's route has no connector that asks its provider: the provider's outcomes come as signals on NATS, or from the sandbox. Ask the provider itself.",
 			"Administration only: the payment has no route yet, or its route's connector does not ask its provider. Its outcomes come as signals on NATS, or from the sandbox.",

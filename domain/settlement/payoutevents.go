@@ -1,0 +1,56 @@
+package settlement
+
+import "payledger/domain"
+
+// Wire names of events, part of the interface to auditors and subscribers.
+const (
+	TypePayoutArrived    = "payout.arrived"
+	TypePayoutToMerchant = "payout.merchant"
+)
+
+// PayoutEvent is the event of a payout.
+type PayoutEvent interface {
+	domain.Event
+	Payout() Payout
+}
+
+// PayoutArrived records that money of a report has come from the provider.
+type PayoutArrived Payout
+
+// Type implements domain.Event.
+func (PayoutArrived) Type() string { return TypePayoutArrived }
+
+// Payout is the payout itself.
+func (e PayoutArrived) Payout() Payout { return Payout(e) }
+
+// Postings: bank to settlement transit.
+func (e PayoutArrived) Postings() []domain.Posting {
+	return move(domain.Bank, domain.SettlementTransit(e.Route), e.Payout())
+}
+
+// PayoutToMerchant records that the operator has paid out what a merchant was owed.
+type PayoutToMerchant struct {
+	Amount    domain.Amount   `json:"amount"`
+	Currency  domain.Currency `json:"currency"`
+	Reference string          `json:"reference"` // of the transfer at the bank
+	AsOf      uint64          `json:"as_of"`     // the position of the log whose books said that it was owed
+}
+
+// Type implements domain.Event.
+func (PayoutToMerchant) Type() string { return TypePayoutToMerchant }
+
+// Payout is the payout itself.
+func (e PayoutToMerchant) Payout() Payout {
+	return Payout{Amount: e.Amount, Currency: e.Currency, Reference: e.Reference}
+}
+
+// Postings: merchant payable to bank.
+func (e PayoutToMerchant) Postings() []domain.Posting {
+	return move(domain.MerchantPayable, domain.Bank, e.Payout())
+}
+
+func move(debit, credit domain.Account, p Payout) (all postings) {
+	all.add("", debit, p.Currency, domain.SumOf(p.Amount))
+	all.add("", credit, p.Currency, domain.SumOf(-p.Amount))
+	return all
+}

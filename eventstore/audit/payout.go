@@ -1,0 +1,122 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+
+	"payledger/domain"
+	"payledger/domain/settlement"
+	"payledger/eventstore"
+)
+
+// payouts is the state of all payouts, and what each merchant is owed.
+type payouts struct {
+	streams map[eventstore.Stream]*payoutStream
+	owed    map[owedTo]*owed
+}
+
+type payoutStream struct {
+	head
+	state settlement.Payouts
+}
+
+type owedTo struct {
+	project  string
+	currency domain.Currency
+}
+
+// owed is what a merchant is owed, with the last postings that changed it: a payout was decided a few
+// events before its own.
+type owed struct {
+	now  domain.Sum
+	last []debt
+}
+
+type debt struct {
+	at   eventstore.Position
+	more domain.Sum
+}
+
+// maxDebts is how many of the last postings are kept, at least; a payout that was decided longer ago
+// is not judged by what was owed.
+const maxDebts = 4096
+
+func newPayouts() payouts {
+	return payouts{streams: make(map[eventstore.Stream]*payoutStream), owed: make(map[owedTo]*owed)}
+}
+
+// book follows what merchants are owed.
+func (p *payouts) book(i *item) {
+	if i.err != nil {
+		return
+	}
+	for _, of := range domain.Postings(i.event) {
+		if of.Account != domain.MerchantPayable {
+			continue
+		}
+		to := owedTo{cmp.Or(of.Project, i.record.Stream.Project), of.Currency}
+		o := p.owed[to]
+		if o == nil {
+			o = &owed{}
+			p.owed[to] = o
+		}
+		if len(o.last) == 2*maxDebts {
+			o.last = append(o.last[:0], o.last[maxDebts:]...)
+		}
+		more := of.Amount.Neg()
+		o.now, o.last = o.now.Add(more), append(o.last, debt{i.record.Position, more})
+	}
+}
+
+// at is what was owed at a position; not known if that is too long ago.
+func (o *owed) at(position eventstore.Position) (then domain.Sum, known bool) {
+	if o == nil {
+		return then, true
+	}
+	then = o.now
+	for _, d := range slices.Backward(o.last) {
+		if d.at <= position {
+			return then, true
+		}
+		then = then.Add(d.more.Neg())
+	}
+	return then, len(o.last) < maxDebts
+}
+
+// followPayout checks a payout: one reference is booked once, and no merchant is paid more than it was
+// owed when that was decided, after its last payout.
+func (c *checker) followPayout(i *item) {
+	r := &i.record
+	s := c.streams.payouts.streams[r.Stream]
+	if s == nil {
+		s = &payoutStream{}
+		c.streams.payouts.streams[r.Stream] = s
+	}
+	before := s.position
+	if !c.link(r, &s.head) || i.err != nil {
+		s.blind = true
+		return
+	}
+	most := domain.SumOf(domain.MaxAmount)
+	want := eventstore.PaidStream(r.Stream.Project)
+	switch e := i.event.(type) {
+	case settlement.PayoutArrived:
+		want = eventstore.ArrivedStream(e.Route)
+	case settlement.PayoutToMerchant:
+		asOf := eventstore.Position(e.AsOf)
+		if asOf < before || asOf >= r.Position {
+			c.add(r, ImpossibleEvent, "it was decided at position %d, which is not between the payout before it and itself", asOf)
+		}
+		if owed, known := c.streams.payouts.owed[owedTo{r.Stream.Project, e.Currency}].at(asOf); known && len(c.lost) == 0 {
+			most = owed
+		}
+	}
+	if r.Stream != want {
+		c.add(r, BrokenStream, "the payout belongs to the stream of %s in %s", want.ID, want.Project)
+	}
+	if err := s.state.Redecide(i.event, most); err != nil {
+		c.add(r, ImpossibleEvent, "%v", err)
+		s.blind = true
+	}
+	s.state = s.state.Evolve(i.event)
+}
