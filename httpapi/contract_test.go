@@ -216,6 +216,7 @@ var adminOnly = []domain.Code{
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
 	domain.LateFundsNotFound, domain.DisputeNotFound, domain.RefundedAtProvider, domain.NoConnector,
 	domain.SettlementLineNotFound, domain.SettlementOpen, domain.SettlementDiffers,
+	domain.PayoutDiffers,
 }
 
 func TestEveryCodeIsExplainedServedAndDocumented(t *testing.T) {

@@ -46,6 +46,7 @@ func (a *api) routes() []edge.Route {
 	table = append(table, []edge.Route{
 		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: projects.Read, Handle: h.GetBalance},
 		{Method: "GET", Path: "/v1/balance/statement", Operation: "listPostings", Scope: projects.Read, Handle: h.ListPostings},
+		{Method: "GET", Path: "/v1/payouts", Operation: "listPayouts", Scope: projects.Read, Handle: h.ListPayouts},
 		{Method: "GET", Path: "/v1/events", Operation: "listEvents", Scope: projects.Audit, Endless: true, Handle: h.ListEvents},
 		{Method: "GET", Path: "/", Operation: "getLanding", Handle: a.pages.Landing},
 		{Method: "GET", Path: "/problems/{code}", Operation: "getProblem", Handle: a.pages.Problem},

@@ -223,7 +223,7 @@ func rooms() []room {
 		{
 			folder:  "projections/books",
 			why:     "double entry is a fold of the log like any view, and needs none of the others",
-			ours:    []string{"domain", "eventstore", "eventstore/values", "projections/table"},
+			ours:    []string{"domain", "domain/settlement", "eventstore", "eventstore/values", "projections/table"},
 			modules: []string{jsonModule, bbolt},
 			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net", "os"},
 			noClock: true,

@@ -61,6 +61,7 @@ type commandLine struct {
 	Dispute    admincmd.Dispute  `cmd:"" help:"Record disputes of payments that a provider tells of."`
 	Settlement settlementCmd     `cmd:"" help:"Import what providers report to have paid out, and clear what does not fit."`
 	Reconcile  reconcileCmd      `cmd:"" help:"Compare what was paid here with what providers report to have paid out."`
+	Payout     admincmd.Payout   `cmd:"" help:"Record payouts: what arrived from providers, what you paid to merchants."`
 	Balance    admincmd.Balance  `cmd:"" help:"Print the books: balances, statements, late funds."`
 	Export     exportCmd         `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
 	Verify     verifyCmd         `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`

@@ -100,6 +100,9 @@ func (a *admin) routes() []edge.Route {
 		{Method: "GET", Path: "/admin/balance", Operation: "adminBalance", Handle: a.balance},
 		{Method: "GET", Path: "/admin/balance/statement", Operation: "adminStatement", Handle: a.statement},
 		{Method: "GET", Path: "/admin/balance/late-funds", Operation: "adminLateFunds", Handle: a.lateFunds},
+		{Method: "POST", Path: "/admin/payouts", Operation: "adminPayoutArrived", Body: true, Handle: a.payoutArrived},
+		{Method: "GET", Path: "/admin/payouts", Operation: "adminListPayouts", Handle: a.listPayouts},
+		{Method: "POST", Path: project + "/payouts", Operation: "adminPayMerchant", Body: true, Handle: a.payMerchant},
 		{Method: "POST", Path: "/admin/payments/{id}/ask", Operation: "adminAskProvider", Handle: a.ask},
 		{Method: "GET", Path: "/admin/suspense", Operation: "adminListSuspense", Handle: a.listSuspense},
 		{Method: "POST", Path: "/admin/payments/{id}/returns", Operation: "adminCreateReturn", Body: true, Handle: a.createReturn},
@@ -176,6 +179,9 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/settlements?limit=&cursor= → {"data":[wire.Settlement…],"next_cursor"}, the newest first
 //	GET    /admin/settlements/{id}?waiting=&limit=&cursor= → wire.SettlementPage
 //	GET    /admin/reconcile?route=&as_of=&days= → wire.Reconciliation
+//	POST   /admin/payouts {"route","report","amount","currency"?,"reference"} → 201 settlement.Payout; 200 if it was recorded before
+//	POST   /admin/projects/{project}/payouts {"amount","currency"?,"reference"} → likewise
+//	GET    /admin/payouts?project=&currency=&from=&to=&limit=&cursor= → {"data":[wire.OperatorsPayout…],"next_cursor"}
 //	GET    /admin/status                → wire.Status
 //	GET    /admin/cluster               → {"data": [wire.Node]}
 //	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the leader

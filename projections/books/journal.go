@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"payledger/domain"
+	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/eventstore/values"
 	"payledger/projections/table"
@@ -22,6 +23,7 @@ type JournalLine struct {
 	Currency domain.Currency
 	Amount   domain.Sum
 	Balance  domain.Sum
+	Payout   settlement.Payout // of the event of one
 }
 
 // journalView holds every posting: the account's number as 4 bytes, position as

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"payledger/domain"
+	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/projections/table"
 )
@@ -99,7 +100,7 @@ func (b *Books) explain(ctx context.Context, lines []JournalLine) error {
 		l := &lines[i]
 		if i > 0 && lines[i-1].Position == l.Position {
 			of := lines[i-1]
-			l.At, l.Event, l.Type, l.Payment, l.Refund = of.At, of.Event, of.Type, of.Payment, of.Refund
+			l.At, l.Event, l.Type, l.Payment, l.Refund, l.Payout = of.At, of.Event, of.Type, of.Payment, of.Refund, of.Payout
 			continue
 		}
 		r, e, err := b.log.EventAt(ctx, l.Position)
@@ -107,7 +108,10 @@ func (b *Books) explain(ctx context.Context, lines []JournalLine) error {
 			return err
 		}
 		l.At, l.Event, l.Type, l.Refund = domain.IDTime(r.Commit), r.Commit, e.Type(), domain.FactsOf(e).Refund
-		l.Payment, _ = domain.ParseID(r.Stream.ID) // else the event is of no payment
+		l.Payment, _ = domain.ParseID(r.Stream.ID)
+		if p, ok := e.(settlement.PayoutEvent); ok {
+			l.Payout = p.Payout()
+		}
 	}
 	return nil
 }

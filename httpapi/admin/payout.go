@@ -1,0 +1,104 @@
+package admin
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/domain"
+	"payledger/domain/settlement"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
+	"payledger/projections/books"
+)
+
+// payoutArrived records that a provider's payout is at the bank.
+func (a *admin) payoutArrived(x *edge.Exchange) error {
+	p, err := payoutOf(x)
+	if err != nil {
+		return err
+	}
+	if p.Route == "" {
+		return edge.BadParameter("route", "Send the route through which the money came, and the report for which.")
+	}
+	made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.ArrivedStream(p.Route), settlement.Payouts{},
+		settlement.RecordPayout{Payout: p}, eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
+	return replyPayout(x, p, made.Event == nil, err)
+}
+
+// payMerchant records that a merchant was paid what it is owed. What it is owed is read after the
+// payouts that are known, so another one meanwhile is seen.
+func (a *admin) payMerchant(x *edge.Exchange) error {
+	p, err := payoutOf(x)
+	if err != nil {
+		return err
+	}
+	if p.Route != "" {
+		return edge.BadParameter("route", "Leave out the route of a payout to a merchant.")
+	}
+	stream, event := eventstore.PaidStream(x.Project.ID), a.cfg.IDs.Next()
+	const tries = 16
+	for range tries {
+		before, _, err := eventstore.Fold(x.Context(), a.cfg.Ledger, stream, settlement.Payouts{})
+		if err != nil {
+			return err
+		}
+		now, err := a.cfg.Views.Balances(x.Context(), x.Project.ID, books.AsOf{})
+		if err != nil {
+			return err
+		}
+		c := settlement.RecordPayout{Payout: p, AsOf: uint64(now.Position), After: len(before.All)}
+		for _, b := range now.Balances {
+			if b.Account == domain.MerchantPayable && b.Currency == p.Currency {
+				c.Owed = b.Balance.Neg()
+			}
+		}
+		made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, stream, settlement.Payouts{}, c, eventstore.Order{EventID: event, Cause: causeOf(x)})
+		if !errors.Is(err, settlement.ErrPaidMeanwhile) {
+			return replyPayout(x, p, made.Event == nil, err)
+		}
+	}
+	return eventstore.ErrBusy
+}
+
+func payoutOf(x *edge.Exchange) (p settlement.Payout, err error) {
+	if err := json.Unmarshal(x.Body, &p, json.RejectUnknownMembers(true)); err != nil {
+		return p, edge.BadParameter("amount", "Send an amount such as 1500.00, with the reference of the transfer at the bank.")
+	}
+	p.Currency = cmp.Or(p.Currency, domain.DefaultCurrency)
+	return p, nil
+}
+
+// replyPayout answers the payout, also one that was recorded before.
+func replyPayout(x *edge.Exchange, p settlement.Payout, before bool, err error) error {
+	wrong, ok := errors.AsType[domain.FieldErrors](err)
+	switch {
+	case ok && wrong[0].Code == domain.AmountTooLarge:
+		return edge.BadParameter("amount", "The merchant is owed "+wrong[0].Max.String()+" "+string(p.Currency)+", and cannot be paid more.")
+	case ok:
+		return edge.BadParameter(wrong[0].Field, "Send "+map[string]string{
+			"amount": "an amount such as 1500.00", "currency": "a currency with two minor digits", "reference": "1 to 128 printable bytes",
+			"route": "the name of a route", "report": "the id of a report: 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore",
+		}[wrong[0].Field]+".")
+	case err != nil:
+		return err
+	case before:
+		return x.Reply(http.StatusOK, p)
+	}
+	return x.Reply(http.StatusCreated, p)
+}
+
+// listPayouts answers GET /admin/payouts: those that arrived and those to merchants, oldest first.
+func (a *admin) listPayouts(x *edge.Exchange) error {
+	return journal(a, x, "adminListPayouts", domain.Bank, func(l books.JournalLine) (wire.OperatorsPayout, error) {
+		p := wire.OperatorsPayout{Payout: merchant.PayoutOf(l), ProjectID: l.Project, Route: l.Payout.Route, Report: l.Payout.Report}
+		if p.Route != "" {
+			p.ProjectID = ""
+		}
+		return p, nil
+	})
+}
