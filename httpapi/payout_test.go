@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/domain/settlement"
+	"payledger/eventstore"
 	"payledger/httpapi/wire"
 )
 
@@ -34,14 +36,12 @@ func TestPayoutsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestPayoutsOfTheMerchant: list, pages, CSV and the account.
+// TestPayoutsOfTheMerchant: list, pages and CSV.
 func TestPayoutsOfTheMerchant(t *testing.T) {
 	t.Parallel()
-	s := start(t, withAccount(t))
+	s := start(t)
 	m, other := s.merchant(""), s.merchant("")
-	b := s.browser().signIn(m)
 	m.paid()
-	b.open("/account/balance?lang=en").want(200).lacks("Paid out to you")
 	for n, reference := range []string{"pp-1", "=pp-2", "pp-3"} {
 		s.adminDo("POST", "/admin/projects/"+m.project+"/payouts", fmt.Sprintf(`{"amount":"%d.00","reference":%q}`, n+1, reference)).want(201, "")
 	}
@@ -77,4 +77,33 @@ func TestPayoutsOfTheMerchant(t *testing.T) {
 	for _, wrong := range []string{"status=paid", "account=bank", "from=monday"} {
 		m.get("/v1/payouts?"+wrong).want(400, domain.InvalidParameter)
 	}
+}
+
+// TestPayoutsInTheAccount: what is owed, on its way and paid out, in a merchant's words.
+func TestPayoutsInTheAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	id := m.paid()
+	b.open("/account/balance?lang=en").want(200).lacks("Paid out to you", "On its way")
+	s.adminDo("POST", "/admin/projects/"+m.project+"/payouts", `{"amount":"1000.00","reference":"pp-<1>"}`).want(201, "")
+	b.open("/account/balance?lang=en").want(200).has("Paid out to you", "₽1,000.00", "₽500.00", "Payout to you", "pp-&lt;1&gt;", "payouts.csv").lacks("On its way")
+	b.open("/account/balance?lang=en&account=bank").want(200).has("Payout to you", "₽1,000.00")
+	if got := b.open("/account/payouts.csv").want(200).Text; !strings.Contains(got, "id,amount,currency,reference,created_at") || !strings.Contains(got, ",1000.00,RUB,pp-<1>,") {
+		t.Errorf("%s", got)
+	}
+	b.open("/account/balance?lang=ru").want(200).has("Выплачено вам", "Выплата вам")
+	// What a provider has settled of the payment's 1500.00, less a fee of 45.00.
+	settled := settlement.Line{
+		Number: 1, Kind: settlement.KindPayment, PaymentID: id, Reference: "x", Gross: domain.SumOf(150000), Fee: domain.SumOf(4500), Net: domain.SumOf(145500),
+		Currency: "RUB", SettledOn: "2026-11-20",
+	}
+	lines := settlement.RecordLines{FeesPaidBy: settlement.ByOperator, Lines: []settlement.Text{settlement.Entry{Line: settled, Result: settlement.Settled}.Text()}}
+	if _, err := eventstore.Execute(t.Context(), s.cfg.Ledger, eventstore.BookStream(m.project, "sandbox:r"), settlement.Book{Project: m.project, Route: "sandbox", Report: "r"},
+		settlement.BookCommand(lines), eventstore.Order{EventID: s.cfg.IDs.Next()}); err != nil {
+		t.Fatal(err)
+	}
+	b.open("/account/balance?lang=en").want(200).has("On its way to you", "₽455.00")
+	b.open("/account/balance?lang=ru").want(200).has("На пути к вам")
 }

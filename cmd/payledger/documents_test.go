@@ -76,6 +76,10 @@ func TestRunbook(t *testing.T) {
 			Before: "printf 'kind,reference,gross,fee,net,currency,settled_on\\nfee,,0.00,5.00,-5.00,RUB,2020-02-20\\npayment,x,10.00,0.00,10.00,RUB,2020-02-20\\n' > week.csv",
 			Want:   []string{"unknown_reference", "Nothing is recorded", "Recorded report sandbox:week: 2 lines", "Resolved line sandbox:week/2", "Nothing is open"},
 		},
+		doctest.Section{
+			Heading: "Record payouts", Start: startPaidDemo,
+			Want: []string{"Arrived: 1455.00 RUB", "Paid to the merchant: 1000.00 RUB, BANK-1043", "BANK-1042", "payout.merchant"},
+		},
 		doctest.Section{Heading: "Clear what lies in suspense", Elsewhere: "TestScripts/suspense"},
 		doctest.Section{
 			Heading: "Restore", Start: stoppedPaidDemo,

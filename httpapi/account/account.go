@@ -55,6 +55,7 @@ func pages(c Config) []page {
 		{method: "POST", path: "keys/{key}/revoke", serve: (*visit).revokeKey},
 		{method: "GET", path: "balance", serve: (*visit).showBalance},
 		{method: "GET", path: "balance.csv", serve: (*visit).balanceCSV},
+		{method: "GET", path: "payouts.csv", serve: (*visit).payoutsCSV},
 		{method: "GET", path: "events", serve: (*visit).listEvents},
 		{method: "GET", path: "events/live", serve: (*visit).followEvents},
 		{method: "GET", path: "settings", serve: (*visit).showSettings},

@@ -22,6 +22,26 @@ func (d pageData) InFlight(b wire.CurrencyBooks) domain.Sum {
 // Held is what providers hold of the merchant's until disputes are decided.
 func (d pageData) Held(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.DisputesHeld).Neg() }
 
+// PaidOut is what the operator has paid out to the merchant.
+func (d pageData) PaidOut(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.Bank).Neg() }
+
+// OnItsWay is what providers have settled and was not paid out yet, as far as it is still owed.
+func (d pageData) OnItsWay(b wire.CurrencyBooks) domain.Sum {
+	settled := b.Of(domain.Bank)
+	for _, a := range b.Accounts {
+		if strings.HasPrefix(string(a.Account), string(domain.SettlementTransit(""))) {
+			settled = settled.Add(a.Balance)
+		}
+	}
+	if settled.Sign() < 0 {
+		return domain.Sum{}
+	}
+	if owed := d.Payable(b); settled.Compare(owed) > 0 {
+		return owed
+	}
+	return settled
+}
+
 // Late is money that came and could not count as its payment.
 func (d pageData) Late(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.Suspense).Neg() }
 
@@ -49,9 +69,10 @@ const (
 )
 
 // Side is a sum of an account as its reader counts. What is owed to the merchant and to customers
-// is a credit, so below zero in the books; here it is shown above zero.
+// is a credit, and so is on the bank what was paid out to the merchant: below zero in the books, and
+// shown above zero here.
 func (p balancePage) Side(s domain.Sum, of domain.Account) domain.Sum {
-	if p.Both || of.Asset() {
+	if p.Both || of.Asset() && of != domain.Bank {
 		return s
 	}
 	return s.Neg()
@@ -120,6 +141,12 @@ func (v *visit) showBalance() error {
 func (v *visit) balanceCSV() error {
 	_, asked := v.postingFilters()
 	return v.CSV(v.API.StatementTable, asked, "postings.csv")
+}
+
+func (v *visit) payoutsCSV() error {
+	asked := v.Filters("currency", "from", "to")
+	v.Days(asked, "from", "to")
+	return v.CSV(v.API.PayoutsTable, asked, "payouts.csv")
 }
 
 // AccountName says what an account of the books is for.

@@ -205,5 +205,6 @@ func StatementOf(l books.JournalLine) wire.Posting {
 	if !l.Refund.IsZero() {
 		s.RefundID = &l.Refund
 	}
+	s.Reference = l.Payout.Reference
 	return s
 }
