@@ -39,7 +39,7 @@ func balances(t *testing.T, data string, args ...string) (all []string, position
 			}
 			for _, b := range c.Accounts {
 				side := "liabilities:"
-				if strings.HasPrefix(b.Account, "acquirer_receivable:") {
+				if strings.HasPrefix(b.Account, "acquirer_receivable:") || strings.HasPrefix(b.Account, "settlement_transit:") || b.Account == "bank" {
 					side = "assets:"
 				}
 				all = append(all, side+b.Account+":"+p.ProjectID+" "+b.Balance+" "+c.Currency)
@@ -68,7 +68,7 @@ func done(t *testing.T, args ...string) string {
 	return out
 }
 
-// TestBooksEndToEnd pays, refunds and pays too late, and reads the books over HTTP,
+// TestBooksEndToEnd pays, refunds, pays too late and pays out, and reads the books over HTTP,
 // on the command line and through hledger.
 func TestBooksEndToEnd(t *testing.T) {
 	t.Parallel()
@@ -125,6 +125,9 @@ func TestBooksEndToEnd(t *testing.T) {
 	if got := done(t, "balance", "--late-funds", "--data", data); !strings.Contains(got, late) || !strings.Contains(got, "after_failed") {
 		t.Errorf("late funds: %s", got)
 	}
+
+	done(t, "payout", "arrived", "--route", "sandbox", "--report", "r-1", "--amount", "700", "--reference", "bank-1", "--data", data)
+	done(t, "payout", "merchant", "--amount", "600", "--reference", "bank; 2", "--data", data)
 
 	journal := filepath.Join(dir, "j.hledger")
 	done(t, "export", "--format", "hledger", "-o", journal, "--data", data)

@@ -107,6 +107,9 @@ func detailsOf(r eventstore.Stored, e domain.Event) details {
 	if r.Stream.Kind == eventstore.KindSettlement {
 		d = details{reference: r.Stream.ID} // the report
 	}
+	if p, ok := e.(settlement.PayoutEvent); ok {
+		d = details{reference: p.Payout().Reference}
+	}
 	if resolved, ok := e.(settlement.LineResolved); ok {
 		d.payment, d.reason = resolved.Payment, resolved.Reason
 	}
