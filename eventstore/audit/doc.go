@@ -17,6 +17,8 @@
 //   - the rules of the domain lead to the event from the state of the stream
 //     before it: the command that must have led to it is decided again, and the
 //     result must be this event;
+//   - a merchant was paid no more than it was owed, by the books as of the position that the payout
+//     names;
 //   - the Merkle tree (RFC 6962) over all bodies has the root of every given
 //     signed checkpoint.
 //
@@ -32,5 +34,6 @@
 // bytes: 40 bytes for an unpaid one, 120 to 180 for a paid one. Some 30,000 recently used ones are kept decoded.
 // Idempotency keys of 30 to 45 days take about 60 bytes each. All references are kept, at about 50 bytes each. A
 // million event ids are kept to find duplicates; an older duplicate is found by its time if that is more than a day
-// back, else not. Projects are kept whole.
+// back, else not. Projects are kept whole, and so are payouts, with the last 8,000 changes at most of what each merchant
+// is owed, of 24 bytes each.
 package audit

@@ -27,7 +27,8 @@ func (Balance) Help() string {
 	return `The books in double entry: what acquirers owe (acquirer_receivable:ROUTE), what is owed
 to merchants (merchant_payable), refunds under way (refunds_in_flight), late funds that
 await you (suspense), and what acquirers say that they have paid out
-(settlement_transit:ROUTE), less their fees (provider_fees). Lines of their reports that fit
+(settlement_transit:ROUTE), less their fees (provider_fees). What has arrived from them and was
+not paid to merchants is on bank, in all books together. Lines of their reports that fit
 nothing await you on settlement_suspense. What is of no project is in the books of
 "installation". Debits are positive, credits negative; each currency adds up to zero.
 
