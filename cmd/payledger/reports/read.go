@@ -316,7 +316,7 @@ func (in *reading) read() settlement.Line {
 	}
 	in.money(&l, slices.Contains(in.Reversals, value))
 	if member := l.Check(); member != "" {
-		in.wrong(member, "cannot be recorded")
+		in.wrong(member, "cannot be recorded: it is too large, or has characters that are not printable")
 	}
 	in.repeated(l)
 	return l

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -144,7 +145,7 @@ func TestBadReports(t *testing.T) {
 		{"a zero before", "csv", header + "payment,a,010.00,1.00,9.00,RUB,2026-11-02\n", `line 2, column 3 (gross): "010.00" is no amount: it begins with a zero`, 0},
 		{"more digits", "csv", header + "payment,a,10.000,1.00,9.00,RUB,2026-11-02\n", `line 2, column 3 (gross): "10.000" has more digits than its currency`, 0},
 		{"too large", "csv", header + "payment,a,1000000000000000.00,1.00,9.00,RUB,2026-11-02\n", `line 2, column 3 (gross): "1000000000000000.00" is too large`, 0},
-		{"too large to record", "csv", header + "payment,a,999999999999999.00,0.00,999999999999999.00,RUB,2026-11-02\n", `line 2, column 3 (gross): cannot be recorded`, 0},
+		{"too large to record", "csv", header + "payment,a,999999999999999.00,0.00,999999999999999.00,RUB,2026-11-02\n", `line 2, column 3 (gross): cannot be recorded: it is too large, or has characters that are not printable`, 0},
 		{"a negative payment", "csv", header + "payment,a,-10.00,1.00,-11.00,RUB,2026-11-02\n", "line 2, column 3 (gross): -10.00 for a payment, which is above zero", 0},
 		{"a positive refund", "csv", header + "refund,a,10.00,1.00,9.00,RUB,2026-11-02\n", "line 2, column 3 (gross): 10.00 for a refund, which is below zero", 0},
 		{"a refund that comes back, negative", "csv", header + "refund_returned,a,-10.00,1.00,-11.00,RUB,2026-11-02\n", "line 2, column 3 (gross): -10.00 for a refund, which is below zero", 0},
@@ -156,6 +157,7 @@ func TestBadReports(t *testing.T) {
 		{"a currency without digits", "csv", header + "payment,a,10.00,1.00,9.00,JPY,2026-11-02\n", `line 2, column 6 (currency): "JPY" is no currency whose amounts have two digits behind the point`, 0},
 		{"an id that is not ours", "csv", "payment_id," + header + "01m7w78fjbm8t4r7b5n0c1d2e3," + good, `line 2, column 1 (payment_id): "01m7w78fjbm8t4r7b5n0c1d2e3" is no id of ours: want 26 capital letters and digits`, 0},
 		{"a control character", "csv", header + "payment,a\x00b,10.00,1.00,9.00,RUB,2026-11-02\n", "line 2, column 2 (reference): a control character", 0},
+		{"a blank that does not show", "csv", header + "payment,a\u00a0b,10.00,1.00,9.00,RUB,2026-11-02\n", "line 2, column 2 (reference): cannot be recorded: it is too large, or has characters that are not printable", 0},
 		{"a long reference", "csv", header + "payment," + strings.Repeat("a", 129) + ",10.00,1.00,9.00,RUB,2026-11-02\n", "line 2, column 2 (reference): longer than 128 bytes", 0},
 		{"not UTF-8", "csv", header + good + "payment,\xc0,10.00,1.00,9.00,RUB,2026-11-02\n", "line 3, column 2 (reference): bytes that are not utf-8", 1},
 		{"not UTF-8 in the header", "yookassa-registry", "\xd0\xe5\xe5\xf1\xf2\xf0\n", "line 1: no header: it has bytes that are not utf-8", 0},
@@ -227,7 +229,13 @@ func TestMemory(t *testing.T) {
 		_, _ = out.Write([]byte("payment,ref-0,10.00,1.00,9.00,RUB,2026-11-02\npayment,ref-269999,10.00,1.00,9.00,RUB,2026-11-02\n"))
 		_ = out.Close()
 	}()
-	n := 0
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	n, before := 0, heap()
 	for _, err := range load(t, "csv").Read(in, now) {
 		if err != nil {
 			if n != lines+1 || err.Error() != "line 270003: the same as line 270001" {
@@ -235,7 +243,11 @@ func TestMemory(t *testing.T) {
 			}
 			return
 		}
-		n++
+		if n++; n == lines {
+			if now := heap(); now > before+48<<20 {
+				t.Errorf("the heap grew from %d to %d bytes", before, now)
+			}
+		}
 	}
 	t.Error("a line twice was not found")
 }
