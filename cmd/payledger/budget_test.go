@@ -49,7 +49,7 @@ func budgets() []budget {
 			"domain/settlement", "eventstore/audit/settlement", "projections/views/settlements", "httpapi/settlements", "httpapi/admin/settlement", "httpapi/wire/settlement",
 			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement",
 		}},
-		{"what providers settle is read from their reports", 700, []string{"cmd/payledger/reports"}},
+		{"what providers settle is read from their reports", 650, []string{"cmd/payledger/reports"}},
 		{"payouts are recorded", 450, []string{
 			"domain/settlement/payout", "eventstore/audit/payout", "httpapi/admin/payout", "httpapi/merchant/payouts", "httpapi/wire/payout", "cmd/payledger/admincmd/payout",
 		}},

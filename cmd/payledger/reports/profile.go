@@ -153,101 +153,68 @@ func columnNames() []string {
 
 func amounts() []string { return []string{colGross, colFee, colNet} }
 
-// check says which member is wrong, as a JSON pointer, and what is wanted there; "" for none.
-func (p Profile) check() (member, want string) {
-	switch {
-	case len(p.Delimiter) != 1 || strings.Trim(p.Delimiter, ",;|\t") != "":
-		return "/delimiter", `want one of "," ";" "|" and "\t"`
-	case p.Encoding != utf8Name && p.Encoding != windows1251Name:
-		return "/encoding", "want " + utf8Name + " or " + windows1251Name
-	case p.DecimalMarks == "" || strings.Trim(p.DecimalMarks, ".,") != "":
-		return "/decimal_marks", `want ".", "," or both`
-	case strings.ContainsAny(p.ThousandsSeparators, p.DecimalMarks) || strings.Trim(p.ThousandsSeparators, ".,' \u00a0\u202f\u2019") != "":
-		return "/thousands_separators", `want a selection of . , ' and blanks (U+0020, U+00A0, U+202F, U+2019) that are no decimal marks`
-	case len(p.Dates) == 0:
-		return "/dates", "want the forms of dates, such as YYYY-MM-DD"
-	case p.Preamble < 0 || p.Preamble > maxPreamble:
-		return "/preamble", fmt.Sprintf("want a number of lines, 0 to %d", maxPreamble)
-	case len(p.Tables) == 0:
-		return "/tables", "want one or more tables"
+// checks are the demands on a profile's members, of which the first that is not met is kept.
+type checks struct{ member, want string }
+
+// must demands something of a member, a JSON pointer with the values of its verbs.
+func (c *checks) must(met bool, want, member string, values ...any) {
+	if !met && c.want == "" {
+		c.member, c.want = fmt.Sprintf(member, values...), want
 	}
-	for i, date := range p.Dates {
-		if _, ok := layout(date); !ok {
-			return fmt.Sprintf("/dates/%d", i), "want YYYY, MM and DD, perhaps HH, mm, ss and ZZ (a zone such as +03:00), and . , - / : T and blanks between them"
-		}
-	}
-	for value, kind := range p.Kinds {
-		if !slices.Contains(settlement.Kinds(), kind) {
-			return "/kinds/" + value, "want " + kinds()
-		}
-	}
-	for i, value := range p.Reversals {
-		if _, ok := p.Kinds[value]; !ok {
-			return fmt.Sprintf("/reversals/%d", i), "want a value that kinds has"
-		}
-	}
-	for i, kind := range p.Unsigned {
-		if !slices.Contains(settlement.Kinds(), kind) {
-			return fmt.Sprintf("/unsigned/%d", i), "want " + kinds()
-		}
-	}
-	for i, t := range p.Tables {
-		if member, want := t.check(p.Kinds); want != "" {
-			return fmt.Sprintf("/tables/%d%s", i, member), want
-		}
-	}
-	return "", ""
 }
 
-func kinds() string { return "payment, refund, fee, dispute or other" }
-
-func (t Table) check(values map[string]settlement.Kind) (member, want string) {
-	for name, headers := range t.Columns {
-		if !slices.Contains(columnNames(), name) {
-			return "/columns/" + name, "unknown; want " + strings.Join(columnNames(), ", ")
-		}
-		if len(headers) == 0 || slices.Contains(headers, "") {
-			return "/columns/" + name, "want the name of the column, or an array of names"
-		}
+// check says which member is wrong, as a JSON pointer, and what is wanted there; "" for none.
+func (p Profile) check() (member, want string) {
+	const kinds = "want payment, refund, fee, dispute or other"
+	var c checks
+	only := func(s, characters string) bool { return strings.Trim(s, characters) == "" }
+	known := func(k settlement.Kind) bool { return slices.Contains(settlement.Kinds(), k) }
+	c.must(len(p.Delimiter) == 1 && only(p.Delimiter, ",;|\t"), `want one of "," ";" "|" and "\t"`, "/delimiter")
+	c.must(p.Encoding == utf8Name || p.Encoding == windows1251Name, "want "+utf8Name+" or "+windows1251Name, "/encoding")
+	c.must(p.DecimalMarks != "" && only(p.DecimalMarks, ".,"), `want ".", "," or both`, "/decimal_marks")
+	c.must(!strings.ContainsAny(p.ThousandsSeparators, p.DecimalMarks) && only(p.ThousandsSeparators, ".,' \u00a0\u202f\u2019"),
+		`want a selection of . , ' and blanks (U+0020, U+00A0, U+202F, U+2019) that are no decimal marks`, "/thousands_separators")
+	c.must(len(p.Dates) > 0, "want the forms of dates, such as YYYY-MM-DD", "/dates")
+	for i, date := range p.Dates {
+		_, ok := layout(date)
+		c.must(ok, "want YYYY, MM and DD, perhaps HH, mm, ss and ZZ (a zone such as +03:00), and . , - / : T and blanks between them", "/dates/%d", i)
 	}
-	for _, name := range []string{colGross, colSettledOn} {
-		if t.Columns[name] == nil {
-			return "/columns/" + name, "missing"
-		}
+	c.must(p.Preamble >= 0 && p.Preamble <= maxPreamble, fmt.Sprintf("want a number of lines, 0 to %d", maxPreamble), "/preamble")
+	for value, kind := range p.Kinds {
+		c.must(known(kind), kinds, "/kinds/%s", value)
 	}
-	for i, name := range t.Optional {
-		if t.Columns[name] == nil {
-			return fmt.Sprintf("/optional/%d", i), "want one of the columns"
-		}
+	for i, value := range p.Reversals {
+		c.must(p.Kinds[value] != "", "want a value that kinds has", "/reversals/%d", i)
 	}
-	_, byColumn := t.Columns[colKind]
-	_, inColumn := t.Columns[colCurrency]
-	switch {
-	case byColumn == (t.Kind != ""):
-		return "/kind", "want either this or the column kind"
-	case byColumn && len(values) == 0:
-		return "/columns/kind", "the profile has no kinds, which say what the values of the column are"
-	case !byColumn && !slices.Contains(settlement.Kinds(), t.Kind):
-		return "/kind", "want " + kinds()
-	case inColumn == (t.Currency != ""):
-		return "/currency", "want either this or the column currency"
-	case !inColumn && !t.Currency.TwoMinorDigits():
-		return "/currency", "want the code of a currency with two minor digits"
+	for i, kind := range p.Unsigned {
+		c.must(known(kind), kinds, "/unsigned/%d", i)
 	}
-	for i, total := range t.Totals {
-		if strings.TrimSpace(total.Label) != total.Label || total.Label == "" {
-			return fmt.Sprintf("/totals/%d/label", i), "want how the row begins, without blanks around it"
+	c.must(len(p.Tables) > 0, "want one or more tables", "/tables")
+	for i, t := range p.Tables {
+		for name, headers := range t.Columns {
+			c.must(slices.Contains(columnNames(), name), "unknown; want "+strings.Join(columnNames(), ", "), "/tables/%d/columns/%s", i, name)
+			c.must(len(headers) > 0 && !slices.Contains(headers, ""), "want the name of the column, or an array of names", "/tables/%d/columns/%s", i, name)
 		}
-		for _, of := range total.Of {
-			if of != ofLines && t.Columns[of] == nil || !slices.Contains(append(amounts(), ofLines), of) {
-				return fmt.Sprintf("/totals/%d/of", i), "want gross, fee or net, of which there are columns, or lines"
+		c.must(t.Columns[colGross] != nil, "missing", "/tables/%d/columns/gross", i)
+		c.must(t.Columns[colSettledOn] != nil, "missing", "/tables/%d/columns/settled_on", i)
+		for j, name := range t.Optional {
+			c.must(t.Columns[name] != nil, "want one of the columns", "/tables/%d/optional/%d", i, j)
+		}
+		byColumn, inColumn := t.Columns[colKind] != nil, t.Columns[colCurrency] != nil
+		c.must(byColumn == (t.Kind == ""), "want either this or the column kind", "/tables/%d/kind", i)
+		c.must(!byColumn || len(p.Kinds) > 0, "the profile has no kinds, which say what the values of the column are", "/tables/%d/columns/kind", i)
+		c.must(byColumn || known(t.Kind), kinds, "/tables/%d/kind", i)
+		c.must(inColumn == (t.Currency == ""), "want either this or the column currency", "/tables/%d/currency", i)
+		c.must(inColumn || t.Currency.TwoMinorDigits(), "want the code of a currency with two minor digits", "/tables/%d/currency", i)
+		for j, total := range t.Totals {
+			c.must(total.Label != "" && strings.TrimSpace(total.Label) == total.Label, "want how the row begins, without blanks around it", "/tables/%d/totals/%d/label", i, j)
+			c.must(len(total.Of) > 0, "missing", "/tables/%d/totals/%d/of", i, j)
+			for _, of := range total.Of {
+				c.must(of == ofLines || t.Columns[of] != nil && slices.Contains(amounts(), of), "want gross, fee or net, of which there are columns, or lines", "/tables/%d/totals/%d/of", i, j)
 			}
 		}
-		if len(total.Of) == 0 {
-			return fmt.Sprintf("/totals/%d/of", i), "missing"
-		}
 	}
-	return "", ""
+	return c.member, c.want
 }
 
 // layout is Go's layout of a form of dates.
