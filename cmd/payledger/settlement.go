@@ -302,6 +302,9 @@ difference, the oldest first:
   unknown_reference, amount_differs, currency_differs, settled_before, other
                      a line in suspense: payledger settlement resolve
   report_incomplete  an import was interrupted: import its file again
+  not_arrived        a report says that it was paid out, and it has not arrived for some days: look at
+                     the bank (payledger payout arrived)
+  arrived_unreported it has arrived, and for some days no report says so: import the report
 
 AMOUNT is what the provider owes by it, and negative what it has paid too much. Money of an open
 dispute is no difference. Exit code 0 only if there is none, else 1.`
@@ -324,6 +327,10 @@ func todo(d settlement.Difference) string {
 		return "payledger payments ask " + d.PaymentID
 	case settlement.ReportIncomplete:
 		return "import its file again"
+	case settlement.NotArrived:
+		return "payledger payout arrived"
+	case settlement.ArrivedUnreported:
+		return "import the report"
 	}
 	return "payledger settlement resolve " + d.Line
 }

@@ -2,6 +2,7 @@ package settlement_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -77,5 +78,52 @@ func TestPayouts(t *testing.T) {
 	}
 	if err := (settlement.Payouts{}).Redecide(settlement.ReportClosed{}, domain.Sum{}); err == nil {
 		t.Error("a report is a payout")
+	}
+}
+
+// TestPayoutsInReconcile: what a report says was paid out is open until it has arrived, and the other
+// way round; what is too much for one report may be for another.
+func TestPayoutsInReconcile(t *testing.T) {
+	t.Parallel()
+	const day = domain.Instant(24 * 60 * 60 * 1000)
+	report := func(id string, net domain.Amount) domain.Event {
+		return settlement.ReportOpened{Report: settlement.Report{Route: "cards", Report: id, Summary: settlement.Summary{
+			Totals: []settlement.Totals{{Currency: "RUB", Lines: 1, Gross: domain.SumOf(net), Net: domain.SumOf(net)}},
+		}}}
+	}
+	arrived := func(id, currency string, amount domain.Amount) domain.Event {
+		return settlement.PayoutArrived{Route: "cards", Report: id, Amount: amount, Currency: domain.Currency(currency), Reference: "x"}
+	}
+	for name, test := range map[string]struct {
+		events []domain.Event
+		open   string
+	}{
+		"it has arrived":             {[]domain.Event{report("a", 100), arrived("a", "RUB", 100)}, ""},
+		"it arrived first":           {[]domain.Event{arrived("a", "RUB", 100), report("a", 100)}, ""},
+		"in two parts":               {[]domain.Event{report("a", 100), arrived("a", "RUB", 40), arrived("a", "RUB", 60)}, ""},
+		"it has not arrived":         {[]domain.Event{report("a", 100)}, "not_arrived cards:a 1.00 RUB 4"},
+		"a part has not arrived":     {[]domain.Event{report("a", 100), arrived("a", "RUB", 40)}, "not_arrived cards:a 0.60 RUB 4"},
+		"no report says so":          {[]domain.Event{arrived("a", "RUB", 100)}, "arrived_unreported cards:a -1.00 RUB 4"},
+		"in another currency":        {[]domain.Event{report("a", 100), arrived("a", "EUR", 100)}, "arrived_unreported cards:a -1.00 EUR 4, not_arrived cards:a 1.00 RUB 4"},
+		"a report below zero":        {[]domain.Event{report("a", -40)}, "arrived_unreported cards:a -0.40 RUB 4"},
+		"taken from the next payout": {[]domain.Event{report("a", -40), report("b", 100), arrived("b", "RUB", 60)}, ""},
+	} {
+		o := settlement.NewOpen()
+		for _, e := range test.events {
+			o.Fold("installation", "", 0, e)
+			if opened, ok := e.(settlement.ReportOpened); ok {
+				o.Fold("installation", "", 0, settlement.ReportClosed{Route: "cards", Report: opened.Report.Report})
+			}
+		}
+		var got []string
+		for _, d := range o.Differences(4*day, 3, "") {
+			got = append(got, strings.Join([]string{d.What, d.Line, d.Amount.String(), string(d.Currency), strconv.Itoa(d.Days)}, " "))
+		}
+		if s := strings.Join(got, ", "); s != test.open {
+			t.Errorf("%s: %q, want %q", name, s, test.open)
+		}
+		if rest := o.Differences(3*day-1, 3, ""); len(rest) > 0 {
+			t.Errorf("%s: open too early: %+v", name, rest)
+		}
 	}
 }

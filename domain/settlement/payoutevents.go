@@ -25,7 +25,7 @@ func (e PayoutArrived) Payout() Payout { return Payout(e) }
 
 // Postings: bank to settlement transit.
 func (e PayoutArrived) Postings() []domain.Posting {
-	return move(domain.Bank, domain.SettlementTransit(e.Route), e.Payout())
+	return transfer(domain.Bank, domain.SettlementTransit(e.Route), e.Payout())
 }
 
 // PayoutToMerchant records that the operator has paid out what a merchant was owed.
@@ -46,10 +46,10 @@ func (e PayoutToMerchant) Payout() Payout {
 
 // Postings: merchant payable to bank.
 func (e PayoutToMerchant) Postings() []domain.Posting {
-	return move(domain.MerchantPayable, domain.Bank, e.Payout())
+	return transfer(domain.MerchantPayable, domain.Bank, e.Payout())
 }
 
-func move(debit, credit domain.Account, p Payout) (all postings) {
+func transfer(debit, credit domain.Account, p Payout) (all postings) {
 	all.add("", debit, p.Currency, domain.SumOf(p.Amount))
 	all.add("", credit, p.Currency, domain.SumOf(-p.Amount))
 	return all

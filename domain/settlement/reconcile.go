@@ -15,6 +15,9 @@ const (
 	NotReported      = "not_reported"      // paid, refunded or lost here, and in no report for some days
 	NotPaidHere      = "not_paid_here"     // a report has more for the payment than was paid or refunded here
 	ReportIncomplete = "report_incomplete" // not all lines of a report are recorded
+
+	NotArrived        = "not_arrived"        // a report says that it was paid out, and it has not arrived for some days
+	ArrivedUnreported = "arrived_unreported" // it has arrived, and no report says so
 )
 
 // Difference is what is open between the outcomes of payments and the reports of providers.
@@ -39,16 +42,17 @@ type Open struct {
 	items   map[itemKey]Difference
 	held    map[itemKey]domain.Sum // by open disputes: the provider may have taken it, or not yet
 	waiting map[string]Difference  // lines in suspense, and reports that are being recorded, by their names
+	transit map[itemKey]Difference // what reports say was paid out and has not arrived, by the ids of the reports
 }
 
 type itemKey struct {
-	payment  string
+	of       string // the payment's id, or the report's
 	currency domain.Currency
 }
 
 // NewOpen is the state before the first event.
 func NewOpen() *Open {
-	return &Open{items: make(map[itemKey]Difference), held: make(map[itemKey]domain.Sum), waiting: make(map[string]Difference)}
+	return &Open{items: make(map[itemKey]Difference), held: make(map[itemKey]domain.Sum), waiting: make(map[string]Difference), transit: make(map[itemKey]Difference)}
 }
 
 // Fold applies an event of a stream of the project. payment is the id of the stream if it is that
@@ -69,6 +73,12 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 	case ReportOpened:
 		id := ID(e.Report.Route, e.Report.Report)
 		o.waiting[id] = Difference{What: ReportIncomplete, Route: e.Report.Route, Line: id, Since: at}
+		for _, t := range e.Report.Summary.Totals {
+			move(o.transit, itemKey{id, t.Currency}, Difference{Route: e.Report.Route, Line: id, Since: at}, t.Net)
+		}
+	case PayoutArrived:
+		id := ID(e.Route, e.Report)
+		move(o.transit, itemKey{id, e.Currency}, Difference{Route: e.Route, Line: id, Since: at}, domain.SumOf(-e.Amount))
 	case ReportClosed:
 		delete(o.waiting, ID(e.Route, e.Report))
 	case ReportLines:
@@ -103,30 +113,50 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 	}
 }
 
-// move changes the sum of an item.
+// move changes the sum of a payment's item.
 func (o *Open) move(project, route string, key itemKey, amount domain.Sum, at domain.Instant) {
-	d, open := o.items[key]
+	move(o.items, key, Difference{Route: route, ProjectID: project, PaymentID: key.of, Since: at}, amount)
+}
+
+// move changes the sum of an item, which begins as it is given.
+func move(items map[itemKey]Difference, key itemKey, begin Difference, amount domain.Sum) {
+	d, open := items[key]
 	if !open {
-		d = Difference{Route: route, ProjectID: project, PaymentID: key.payment, Currency: key.currency, Since: at}
+		d = begin
+		d.Currency = key.currency
 	}
 	if d.Amount = d.Amount.Add(amount); d.Amount.Sign() == 0 {
-		delete(o.items, key)
+		delete(items, key)
 		return
 	}
-	o.items[key] = d
+	items[key] = d
 }
 
 // Differences are what is open at an instant, of one route or, with "", of all, the oldest first.
 // What is owed for less than some days is not: the next report will have it.
 func (o *Open) Differences(now domain.Instant, days int, route string) []Difference {
 	all := slices.Collect(maps.Values(o.waiting))
+	early := func(d Difference) bool { return now-d.Since < domain.Instant(days)*24*60*60*1000 }
+	sums := make(map[itemKey]domain.Sum) // by route: what is too much for one report may be for another
+	for key, d := range o.transit {
+		of := itemKey{d.Route, key.currency}
+		sums[of] = sums[of].Add(d.Amount)
+	}
+	for key, d := range o.transit {
+		d.What = ArrivedUnreported
+		if d.Amount.Sign() > 0 {
+			d.What = NotArrived
+		}
+		if sums[itemKey{d.Route, key.currency}].Sign() != 0 && !early(d) {
+			all = append(all, d)
+		}
+	}
 	for key, d := range o.items {
-		age := time.Duration(now-d.Since) * time.Millisecond
 		d.What = NotPaidHere
 		if d.Amount.Sign() > 0 {
 			d.What = NotReported
 		}
-		if d.Amount == o.held[key] || d.What == NotReported && age < time.Duration(days)*24*time.Hour {
+		if d.Amount == o.held[key] || d.What == NotReported && early(d) {
 			continue
 		}
 		all = append(all, d)

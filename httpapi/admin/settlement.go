@@ -414,7 +414,7 @@ func (a *admin) reconcile(x *edge.Exchange) error {
 		if asOf != 0 && domain.InstantOf(r.At) > asOf { // see books.AsOfTime
 			break
 		}
-		if out.Position = uint64(r.Position); r.Stream.Kind != eventstore.KindPayment && r.Stream.Kind != eventstore.KindSettlement {
+		if out.Position = uint64(r.Position); !slices.Contains([]string{eventstore.KindPayment, eventstore.KindSettlement, eventstore.KindPayouts}, r.Stream.Kind) {
 			continue
 		}
 		e, err := a.cfg.Ledger.Codec.Event(r)
