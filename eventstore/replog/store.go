@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -127,7 +128,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		s.end()
 		return nil, err
 	}
-	for _, p := range names(c.Peers) { // so that who opens the file finds it as far as that can be
+	for _, p := range slices.Sorted(maps.Keys(c.Peers)) { // so that who opens the file finds it as far as that can be
 		if _, err := Copy(ctx, c.Client, c.Peers[p], true, s.Store, func(eventstore.Position) {}); err == nil {
 			break
 		}
@@ -137,7 +138,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		s.end()
 		return nil, errors.Join(err, s.Store.Close())
 	}
-	s.m = newMachine(c.Name, names(c.Peers), c.Start, tip)
+	s.m = newMachine(c.Name, slices.Sorted(maps.Keys(c.Peers)), c.Start, tip)
 	return s, nil
 }
 
@@ -156,14 +157,6 @@ func (s *Store) Begin(conn *nats.Conn) (err error) {
 	s.every(watchEvery, s.watch)
 	s.every(trimEvery, s.trim)
 	return nil
-}
-
-func names(peers map[string]string) (all []string) {
-	for p := range peers {
-		all = append(all, p)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // Close ends Follow, waits for the commits under way as long as they may be decided, ends
