@@ -89,8 +89,7 @@ func start(t *testing.T, local func(n *node) http.Handler) (nodes [3]*node) {
 // saysWhatItCannot answers requests that cannot be answered, and says what they asked for.
 func saysWhatItCannot(local http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var unavailable *UnavailableError
-		if errors.As(Check(r), &unavailable) {
+		if unavailable, ok := errors.AsType[*UnavailableError](Check(r)); ok {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprintf(w, "%s from %s: unavailable, unknown %t", r.URL.EscapedPath(), r.RemoteAddr, unavailable.Unknown)
