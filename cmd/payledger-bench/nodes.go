@@ -247,14 +247,17 @@ func (n *nodes) without(ctx context.Context, sig syscall.Signal) (longest time.D
 	}
 	longest = slices.Max(waits)
 	if sig == syscall.SIGSTOP {
-		return longest, gone.cmd.Process.Signal(syscall.SIGCONT)
+		err = gone.cmd.Process.Signal(syscall.SIGCONT)
+	} else {
+		<-gone.exited
+		n.b.running = slices.DeleteFunc(n.b.running, func(r *target) bool { return r == gone })
+		if err = n.start(ctx, at); err == nil {
+			n.all[at].created(gone.all()) // they are read again at the end
+		}
 	}
-	<-gone.exited
-	n.b.running = slices.DeleteFunc(n.b.running, func(r *target) bool { return r == gone })
-	if err := n.start(ctx, at); err != nil {
+	if err != nil {
 		return 0, err
 	}
-	n.all[at].created(gone.all())          // they are read again at the end
 	return longest, n.all[at].persist(ctx) // once it serves
 }
 
