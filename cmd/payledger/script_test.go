@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/notifier/bus/embedded"
@@ -255,26 +257,46 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("usage: signal ROUTE PAYMENT BODY")
 	}
-	s := running(ts)
-	var passwords embedded.Credentials
-	content, err := os.ReadFile(filepath.Join(s.Data, "nats-credentials.json"))
-	ts.Check(err)
-	ts.Check(json.Unmarshal(content, &passwords))
-	nc, err := nats.Connect(s.NATSAddress, nats.UserInfo(passwords.Connector.User, passwords.Connector.Password),
-		nats.CustomInboxPrefix("_INBOX_connector"), nats.Timeout(patience))
+	nc, err := running(ts).asConnector()
 	ts.Check(err)
 	defer nc.Close()
+	_, err = sendSignal(nc, args[0], ts.Getenv("PROJECT"), args[1], args[2])
+	ts.Check(err)
+}
+
+// asConnector connects to the server's NATS with the credentials of connectors.
+func (s *server) asConnector() (*nats.Conn, error) {
+	var passwords embedded.Credentials
+	content, err := os.ReadFile(filepath.Join(s.Data, "nats-credentials.json"))
+	if err == nil {
+		err = json.Unmarshal(content, &passwords)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nats.Connect(s.NATSAddress, nats.UserInfo(passwords.Connector.User, passwords.Connector.Password),
+		nats.CustomInboxPrefix("_INBOX_connector"), nats.Timeout(patience))
+}
+
+// sendSignal sends a provider's signal until it is answered.
+func sendSignal(nc *nats.Conn, route, project, payment, body string) (reply domain.SignalReply, err error) {
 	inbox := nc.NewInbox()
 	answers, err := nc.SubscribeSync(inbox)
-	ts.Check(err)
-	m := nats.NewMsg("payledger.v1.signals." + args[0] + "." + ts.Getenv("PROJECT") + "." + args[1])
-	m.Data = []byte(args[2])
+	if err != nil {
+		return reply, err
+	}
+	defer answers.Unsubscribe() //nolint:errcheck // it goes with the connection
+	m := nats.NewMsg("payledger.v1.signals." + route + "." + project + "." + payment)
+	m.Data = []byte(body)
 	m.Header.Set("Payledger-Reply", inbox)
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		ts.Check(nc.PublishMsg(m))
-		if _, err = answers.NextMsg(5 * time.Second); err == nil {
-			return
+		if err := nc.PublishMsg(m); err != nil {
+			return reply, err
+		}
+		if answer, err := answers.NextMsg(5 * time.Second); err == nil {
+			err = json.Unmarshal(answer.Data, &reply)
+			return reply, err
 		}
 	}
-	ts.Fatalf("the signal was not answered: %v", err)
+	return reply, fmt.Errorf("the signal %s was not answered", body)
 }
