@@ -39,8 +39,11 @@ func balances(t *testing.T, data string, args ...string) (all []string, position
 			}
 			for _, b := range c.Accounts {
 				side := "liabilities:"
-				if strings.HasPrefix(b.Account, "acquirer_receivable:") || strings.HasPrefix(b.Account, "settlement_transit:") || b.Account == "bank" {
+				switch head, _, _ := strings.Cut(b.Account, ":"); head {
+				case "acquirer_receivable", "settlement_transit", "bank":
 					side = "assets:"
+				case "provider_fees", "losses":
+					side = "expenses:"
 				}
 				all = append(all, side+b.Account+":"+p.ProjectID+" "+b.Balance+" "+c.Currency)
 			}
