@@ -144,14 +144,18 @@ func (in source) lines(fn func(settlement.Line) error) (sum domain.Digest, err e
 	return domain.Digest(hash.Sum(nil)), err
 }
 
-// batches calls send with the lines in batches, and shows how far it is.
-func (c settlementImport) batches(a *cli.App, in source, sum domain.Digest, total int, send func([]settlement.Line) error) error {
+// batchLines is how many lines are sent at once. The server works on the lines of one request at a
+// time, and records those of a project in as few events as they fit into.
+const batchLines = 2_000
+
+// batches calls send with the lines after the first ones in batches, and shows how far it is.
+func (c settlementImport) batches(a *cli.App, in source, sum domain.Digest, first, total int, send func([]settlement.Line) error) error {
 	what := "Matching lines"
 	if c.Apply {
 		what = "Recording lines"
 	}
 	show := cli.Counting[int64](a.Stderr, what, "lines")
-	batch := make([]settlement.Line, 0, min(total, wire.MaxSettlementLines))
+	batch := make([]settlement.Line, 0, min(total, batchLines))
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -162,6 +166,9 @@ func (c settlementImport) batches(a *cli.App, in source, sum domain.Digest, tota
 		return err
 	}
 	again, err := in.lines(func(l settlement.Line) error {
+		if l.Number <= first {
+			return nil
+		}
 		if batch = append(batch, l); len(batch) == cap(batch) {
 			return flush()
 		}
@@ -201,7 +208,7 @@ func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum doma
 	s := statement{ID: settlement.ID(c.Route, c.Report), SHA256: sum, Summary: all, Results: []resultTotals{}, Waiting: []wire.SettlementLine{}}
 	totals, waiting := make(map[settlement.Result][]settlement.Totals), 0
 	cleared := make(map[string]bool) // by lines of earlier batches
-	err := c.batches(a, in, sum, all.Lines, func(batch []settlement.Line) error {
+	err := c.batches(a, in, sum, 0, all.Lines, func(batch []settlement.Line) error {
 		var page wire.Page[wire.SettlementLine]
 		if err := m.Call(a.Ctx, http.MethodPost, "/admin/settlements/match", wire.SettlementLines{Route: c.Route, Lines: batch}, &page); err != nil {
 			return err
@@ -266,7 +273,8 @@ func (c settlementImport) apply(a *cli.App, m *cli.Client, in source, sum domain
 		return a.Print(s, "Report %s was imported before: nothing to do.\n", s.ID)
 	}
 	path := "/admin/settlements/" + url.PathEscape(s.ID)
-	err = c.batches(a, in, sum, all.Lines, func(batch []settlement.Line) error {
+	recorded := max(0, s.Lines-wire.MaxSettlementLines) // of one request that was interrupted, some lines may be
+	err = c.batches(a, in, sum, recorded, all.Lines, func(batch []settlement.Line) error {
 		return m.Call(a.Ctx, http.MethodPost, path+"/lines", wire.SettlementLines{Lines: batch}, &s)
 	})
 	if err == nil {

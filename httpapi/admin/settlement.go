@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -147,7 +147,7 @@ func (a *admin) matchSettlement(x *edge.Exchange) error {
 	if err := a.checkRoute(req.Route); err != nil {
 		return err
 	}
-	m := matcher{a: a, route: req.Route, cleared: make(map[domain.ID]settlement.Cleared)}
+	m := a.matcher(req.Route)
 	page := wire.Page[wire.SettlementLine]{Data: make([]wire.SettlementLine, len(req.Lines))}
 	for i, l := range req.Lines {
 		project, e, err := m.match(x.Context(), l)
@@ -166,10 +166,35 @@ type matcher struct {
 	a       *admin
 	route   string
 	cleared map[domain.ID]settlement.Cleared // with what the lines before have settled
+	began   time.Time                        // the work since the last pause
+}
+
+func (a *admin) matcher(route string) *matcher {
+	return &matcher{a: a, route: route, cleared: make(map[domain.ID]settlement.Cleared), began: time.Now()}
+}
+
+// workAndPause is how long lines are worked on until payments go first, and for how long.
+const workAndPause = 2 * time.Millisecond
+
+// pause pauses when it is time to, so that the work takes half a core at most.
+func (m *matcher) pause(ctx context.Context) error {
+	if time.Since(m.began) < workAndPause {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(workAndPause):
+	}
+	m.began = time.Now()
+	return nil
 }
 
 // match says what a line is, and in whose books.
 func (m *matcher) match(ctx context.Context, l settlement.Line) (project string, e settlement.Entry, err error) {
+	if err := m.pause(ctx); err != nil {
+		return "", e, err
+	}
 	if _, ok := domain.ParseID(l.PaymentID); !ok {
 		l.PaymentID = "" // another program's
 	}
@@ -263,7 +288,7 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 	if last := req.Lines[len(req.Lines)-1].Number; last > s.Summary.Lines {
 		return edge.BadParameter("lines", fmt.Sprintf("The report has %d lines, and this is line %d.", s.Summary.Lines, last))
 	}
-	m := matcher{a: a, route: s.Route, cleared: make(map[domain.ID]settlement.Cleared)}
+	m := a.matcher(s.Route)
 	lines := make(map[string][]settlement.Text)
 	var projects []string
 	for _, l := range req.Lines {
@@ -274,14 +299,13 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 		if err != nil {
 			return err
 		}
-		runtime.Gosched() // payments go first
 		if lines[project] == nil {
 			projects = append(projects, project)
 		}
 		lines[project] = append(lines[project], e.Text())
 	}
 	for _, project := range projects {
-		if err := a.recordLines(x, project, s.Report, lines[project]); err != nil {
+		if err := m.record(x, project, s.Report, lines[project]); err != nil {
 			return err
 		}
 	}
@@ -291,12 +315,21 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 	return x.Reply(http.StatusOK, settlements.View(s))
 }
 
-// recordLines records lines of a project, in as many events as it takes.
-func (a *admin) recordLines(x *edge.Exchange, project string, of settlement.Report, lines []settlement.Text) error {
-	stream := eventstore.BookStream(project, settlement.ID(of.Route, of.Report))
-	start := settlement.Book{Project: project, Route: of.Route, Report: of.Report}
-	book, last, err := eventstore.Fold(x.Context(), a.cfg.Ledger, stream, start)
+// record records lines of a project, in as many events as it takes. It needs the number of the
+// book's last line and nothing else of the book, which may be long.
+func (m *matcher) record(x *edge.Exchange, project string, of settlement.Report, lines []settlement.Text) error {
+	a, id := m.a, settlement.ID(of.Route, of.Report)
+	last, before, err := a.cfg.Views.LastSettlementLines(x.Context(), project, id)
+	if err != nil {
+		return err
+	}
+	stream := eventstore.BookStream(project, id)
+	book := settlement.Book{Project: project, Route: of.Route, Report: of.Report}.Evolve(before)
+	book, last, err = eventstore.FoldAfter(x.Context(), a.cfg.Ledger, stream, book, last)
 	for err == nil && len(lines) > 0 {
+		if err = m.pause(x.Context()); err != nil {
+			break
+		}
 		n, size := 0, 0
 		for n < len(lines) && (n == 0 || size+lines[n].Size() <= settlement.MaxLines) {
 			size += lines[n].Size()

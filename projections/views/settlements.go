@@ -255,6 +255,19 @@ func (v *Views) Cleared(ctx context.Context, payment domain.ID) (settlement.Clea
 	return c, err
 }
 
+// LastSettlementLines is the newest event of lines of a report in the books of a project; nil: there
+// is none.
+func (v *Views) LastSettlementLines(ctx context.Context, project, id string) (eventstore.Stored, domain.Event, error) {
+	if err := v.fresh(ctx); err != nil {
+		return eventstore.Stored{}, nil, err
+	}
+	last, err := v.settlements.lines.First(ctx, table.Prefix(listKey(project, id)), true, 1)
+	if err != nil || len(last) == 0 {
+		return eventstore.Stored{}, nil, err
+	}
+	return v.log.EventAt(ctx, eventstore.Position(last[0].Value))
+}
+
 // EachSettlementLine calls fn for the lines of a report that are in the books of a project, in
 // the order of their numbers, those above after, until fn returns false.
 func (v *Views) EachSettlementLine(ctx context.Context, project, id string, after int, fn func(settlement.Entry) bool) error {
