@@ -196,6 +196,14 @@ func (c Cleared) With(l Line, at string) Cleared {
 	return c + Cleared(l.Clears()+"\t"+l.Reference+"\t"+at+"\n")
 }
 
+// Lines are the LineIDs of the lines.
+func (c Cleared) Lines() (ids []string) {
+	for one := range strings.Lines(string(c)) {
+		ids = append(ids, one[strings.LastIndexByte(one, '\t')+1:len(one)-1])
+	}
+	return ids
+}
+
 // Of are the references of the lines that are about the same as l.
 func (c Cleared) Of(l Line) (references []string) {
 	about := l.Clears()

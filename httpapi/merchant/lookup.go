@@ -36,7 +36,8 @@ func (a *API) PaymentFacts(ctx context.Context, c Caller, id string) (v wire.Pay
 	for _, r := range p.Refunds {
 		v.Refunds = append(v.Refunds, wire.RefundRowOf(r, p.ID))
 	}
-	return v, nil
+	v.SettledBy, err = a.cfg.Views.SettledBy(ctx, p.Project, p.ID)
+	return v, err
 }
 
 // Descriptions are those of payments, by id, for lists that are about payments:

@@ -1,6 +1,9 @@
 package wire
 
-import "payledger/domain"
+import (
+	"payledger/domain"
+	"payledger/domain/settlement"
+)
 
 // PaymentRow is a payment in a list of its merchant's.
 type PaymentRow struct {
@@ -39,6 +42,8 @@ type PaymentFacts struct {
 
 	Disputes []domain.Dispute     `json:"disputes"` // in the order in which they were heard of
 	Dispute  domain.DisputeStatus `json:"dispute_status,omitempty"`
+
+	SettledBy []settlement.Line `json:"settled_by"` // lines of providers' reports, in the order in which they settled it
 }
 
 // Place is what an id names, and where it belongs.

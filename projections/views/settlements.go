@@ -255,6 +255,36 @@ func (v *Views) Cleared(ctx context.Context, payment domain.ID) (settlement.Clea
 	return c, err
 }
 
+// SettledBy are the lines of reports that have settled a payment of the project, in the order in
+// which they were recorded to.
+func (v *Views) SettledBy(ctx context.Context, project string, payment domain.ID) ([]settlement.Line, error) {
+	cleared, err := v.Cleared(ctx, payment)
+	lines := []settlement.Line{}
+	for _, at := range cleared.Lines() {
+		id, number, _ := settlement.ParseLineID(at)
+		s, _, err := v.settlements.get(eventstore.KindInstallation, id)
+		if err != nil {
+			return nil, err
+		}
+		found := false // in the books of another, if it was resolved
+		for _, of := range append([]string{project}, s.Projects...) {
+			err := v.EachSettlementLine(ctx, of, id, number-1, func(e settlement.Entry) bool {
+				if found = e.Number == number; found {
+					lines = append(lines, e.Line)
+				}
+				return false
+			})
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				break
+			}
+		}
+	}
+	return lines, err
+}
+
 // LastSettlementLines is the newest event of lines of a report in the books of a project; nil: there
 // is none.
 func (v *Views) LastSettlementLines(ctx context.Context, project, id string) (eventstore.Stored, domain.Event, error) {

@@ -96,6 +96,9 @@ func showPayment(a *cli.App, c command, line string) error {
 			}
 			add("Dispute", d.Reference, string(d.Status), sum(d.Amount, p.Payment.Currency), d.Reason, due)
 		}
+		for _, l := range p.SettledBy {
+			add("Settled by the provider", l.SettledOn, string(l.Kind), l.Reference, l.Gross.String()+" "+string(l.Currency), "fee "+l.Fee.String())
+		}
 		for _, f := range p.LateFunds {
 			add("Late funds", f.Reference, sum(f.Amount, f.Currency), f.Reason)
 		}
