@@ -2,7 +2,6 @@ package settlement
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +42,7 @@ type Open struct {
 	held    map[itemKey]domain.Sum // by open disputes: the provider may have taken it, or not yet
 	waiting map[string]Difference  // lines in suspense, and reports that are being recorded, by their names
 	transit map[itemKey]Difference // what reports say was paid out and has not arrived, by the ids of the reports
+	routes  []string               // whose payments are looked at; none: all
 }
 
 type itemKey struct {
@@ -50,9 +50,13 @@ type itemKey struct {
 	currency domain.Currency
 }
 
-// NewOpen is the state before the first event.
-func NewOpen() *Open {
-	return &Open{items: make(map[itemKey]Difference), held: make(map[itemKey]domain.Sum), waiting: make(map[string]Difference), transit: make(map[itemKey]Difference)}
+// NewOpen is the state before the first event. Of the routes only the payments are looked at; without
+// any of all.
+func NewOpen(routes ...string) *Open {
+	return &Open{
+		items: make(map[itemKey]Difference), held: make(map[itemKey]domain.Sum), waiting: make(map[string]Difference), transit: make(map[itemKey]Difference),
+		routes: routes,
+	}
 }
 
 // Fold applies an event of a stream of the project. payment is the id of the stream if it is that
@@ -115,6 +119,9 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 
 // move changes the sum of a payment's item.
 func (o *Open) move(project, route string, key itemKey, amount domain.Sum, at domain.Instant) {
+	if len(o.routes) > 0 && !slices.Contains(o.routes, route) {
+		return
+	}
 	move(o.items, key, Difference{Route: route, ProjectID: project, PaymentID: key.of, Since: at}, amount)
 }
 
@@ -135,7 +142,30 @@ func move(items map[itemKey]Difference, key itemKey, begin Difference, amount do
 // Differences are what is open at an instant, of one route or, with "", of all, the oldest first.
 // What is owed for less than some days is not: the next report will have it.
 func (o *Open) Differences(now domain.Instant, days int, route string) []Difference {
-	all := slices.Collect(maps.Values(o.waiting))
+	var all []Difference
+	o.each(now, days, func(d Difference) {
+		if route == "" || d.Route == route {
+			d.Days = max(0, int(time.Duration(now-d.Since)*time.Millisecond/(24*time.Hour)))
+			all = append(all, d)
+		}
+	})
+	slices.SortFunc(all, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), strings.Compare(a.PaymentID, b.PaymentID), strings.Compare(a.Line, b.Line), cmp.Compare(a.Currency, b.Currency))
+	})
+	return all
+}
+
+// Oldest is since when the oldest of the Differences of all routes is open; now without any.
+func (o *Open) Oldest(now domain.Instant, days int) domain.Instant {
+	oldest := now
+	o.each(now, days, func(d Difference) { oldest = min(oldest, d.Since) })
+	return oldest
+}
+
+func (o *Open) each(now domain.Instant, days int, fn func(Difference)) {
+	for _, d := range o.waiting {
+		fn(d)
+	}
 	early := func(d Difference) bool { return now-d.Since < domain.Instant(days)*24*60*60*1000 }
 	sums := make(map[itemKey]domain.Sum) // by route: what is too much for one report may be for another
 	for key, d := range o.transit {
@@ -148,7 +178,7 @@ func (o *Open) Differences(now domain.Instant, days int, route string) []Differe
 			d.What = NotArrived
 		}
 		if sums[itemKey{d.Route, key.currency}].Sign() != 0 && !early(d) {
-			all = append(all, d)
+			fn(d)
 		}
 	}
 	for key, d := range o.items {
@@ -156,17 +186,8 @@ func (o *Open) Differences(now domain.Instant, days int, route string) []Differe
 		if d.Amount.Sign() > 0 {
 			d.What = NotReported
 		}
-		if d.Amount == o.held[key] || d.What == NotReported && early(d) {
-			continue
+		if d.Amount != o.held[key] && (d.What != NotReported || !early(d)) {
+			fn(d)
 		}
-		all = append(all, d)
 	}
-	all = slices.DeleteFunc(all, func(d Difference) bool { return route != "" && d.Route != route })
-	for i := range all {
-		all[i].Days = max(0, int(time.Duration(now-all[i].Since)*time.Millisecond/(24*time.Hour)))
-	}
-	slices.SortFunc(all, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(a.Since, b.Since), strings.Compare(a.PaymentID, b.PaymentID), strings.Compare(a.Line, b.Line), cmp.Compare(a.Currency, b.Currency))
-	})
-	return all
 }

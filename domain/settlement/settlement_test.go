@@ -443,4 +443,11 @@ func TestReconcile(t *testing.T) {
 	if rest := o.Differences(3*day-1, 3, ""); len(rest) > 0 {
 		t.Errorf("before it is late: %v", rest)
 	}
+	for route, since := range map[string]domain.Instant{"cards": 0, "wallet": 3 * day} {
+		o := settlement.NewOpen(route)
+		o.Fold("prj_1", id(1).String(), 0, paid)
+		if got := o.Oldest(3*day, 3); got != since {
+			t.Errorf("the oldest of route %s is of %d, want %d", route, got, since)
+		}
+	}
 }
