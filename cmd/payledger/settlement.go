@@ -251,7 +251,7 @@ func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum doma
 		return err
 	}
 	if waiting > 0 {
-		fmt.Fprintf(a.Stdout, "\n%d lines do not fit", waiting)
+		fmt.Fprintf(a.Stdout, "\nLines that do not fit: %d", waiting)
 		if waiting > len(s.Waiting) {
 			fmt.Fprintf(a.Stdout, "; the first %d", len(s.Waiting))
 		}
@@ -368,7 +368,7 @@ func (c reconcileCmd) Run(a *cli.App) error {
 		err = c.print(a, r)
 	}
 	if n := len(r.Differences); err == nil && n > 0 {
-		return cli.Errorf(cli.ExitFailed, "%d differences are open", n)
+		return cli.Errorf(cli.ExitFailed, "differences that are open: %d", n)
 	}
 	return err
 }
