@@ -207,18 +207,18 @@ const maxShown = 100
 func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum domain.Digest, all settlement.Summary) error {
 	s := statement{ID: settlement.ID(c.Route, c.Report), SHA256: sum, Summary: all, Results: []resultTotals{}, Waiting: []wire.SettlementLine{}}
 	totals, waiting := make(map[settlement.Result][]settlement.Totals), 0
-	cleared := make(map[string]bool) // by lines of earlier batches
+	cleared := make(map[string]settlement.Cleared) // by payment, also by lines of earlier batches
 	err := c.batches(a, in, sum, 0, all.Lines, func(batch []settlement.Line) error {
 		var page wire.Page[wire.SettlementLine]
 		if err := m.Call(a.Ctx, http.MethodPost, "/admin/settlements/match", wire.SettlementLines{Route: c.Route, Lines: batch}, &page); err != nil {
 			return err
 		}
 		for _, l := range page.Data {
-			key := l.PaymentID + "\t" + l.Clears() + "\t" + l.Reference
-			if l.Result == settlement.Settled && cleared[key] {
+			if before := cleared[l.PaymentID]; l.Result == settlement.Settled && l.Repeats(before.Of(l.Line)) {
 				l.Result = settlement.SettledBefore
+			} else if l.Result == settlement.Settled {
+				cleared[l.PaymentID] = before.With(l.Line, "")
 			}
-			cleared[key] = cleared[key] || l.Result == settlement.Settled
 			totals[l.Result] = settlement.AddTotals(totals[l.Result], l.Line)
 			if l.Result.Waits() {
 				if waiting++; len(s.Waiting) < maxShown {

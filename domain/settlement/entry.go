@@ -2,6 +2,7 @@ package settlement
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,15 +58,17 @@ func Judge(route string, l Line, p domain.Payment, settled []string) Result {
 		return CurrencyDiffers
 	case !l.fits(domain.SumOf(p.Amount)):
 		return AmountDiffers
-	case len(settled) >= MaxSettled:
+	case l.Repeats(settled):
 		return SettledBefore
 	}
-	for _, reference := range settled {
-		if reference == l.Reference || reference == "" || l.Reference == "" {
-			return SettledBefore
-		}
-	}
 	return Settled
+}
+
+// Repeats reports whether a line that fits settles again what lines of these references have settled.
+func (l Line) Repeats(settled []string) bool {
+	return len(settled) >= MaxSettled || slices.ContainsFunc(settled, func(reference string) bool {
+		return reference == l.Reference || reference == "" || l.Reference == ""
+	})
 }
 
 // fits reports whether the line can be for a payment of the amount. Refunds are of all of it,

@@ -107,7 +107,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if token, ok := strings.CutSuffix(path, statusSuffix); ok {
 		v.token, answer, refuse = token, h.status, h.failStatus
 	}
-	err := cmp.Or(peer.Check(r), h.admit(v))
+	err := cmp.Or(peer.Check(r), h.admit(v)) // which finds the payment, to whose page one of failure leads
 	if err == nil {
 		err = answer(w, v)
 	}
