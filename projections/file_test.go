@@ -169,7 +169,13 @@ func TestSpoiledBytes(t *testing.T) {
 		held := ""
 		if err = e.checkFile(t.Context()); err == nil {
 			for id, want := range w.Payments {
-				if got, ok, err := e.Payment(t.Context(), id); err == nil && (!ok || got.Status != want.Status) {
+				// Another key than the row's leads nowhere: a payment that is not found is looked for in
+				// the log, as the API does.
+				got, ok, err := e.Payment(t.Context(), id)
+				if err == nil && !ok {
+					err = e.Overlooked(t.Context(), want.Project, id)
+				}
+				if err == nil && (!ok || got.Status != want.Status) {
 					rt.Fatalf("payment %s: got %+v, want %+v", id, got, want)
 				}
 			}
