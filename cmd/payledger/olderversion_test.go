@@ -127,37 +127,6 @@ func TestOlderDirectory(t *testing.T) {
 	}
 }
 
-// lanesDB is where earlier versions kept deliveries, and lanesMark the mark of that file.
-func lanesDB(d datadir.Dir) string   { return filepath.Join(string(d), "lanes.db") }
-func lanesMark(d datadir.Dir) string { return filepath.Join(string(d), "lanes.mark") }
-
-// TestOlderDeliveries puts the older record of deliveries beside the same log in
-// today's format: it is put aside, and that is said.
-func TestOlderDeliveries(t *testing.T) {
-	t.Parallel()
-	from, bundle := older(t)
-	d := restoredHere(t, from, bundle)
-	copyTo(t, lanesDB(from), lanesDB(d))
-	copyTo(t, lanesMark(from), lanesMark(d))
-	before, err := os.ReadFile(lanesDB(d))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wholeOlder(t, d)
-	server := start(t, "serve", "--data", string(d), "--sandbox")
-	server.stops(t)
-	kept, err := filepath.Glob(lanesDB(d) + ".aside-*")
-	if says := server.stderr.String(); err != nil || len(kept) != 1 || !strings.Contains(says, filepath.Base(kept[0])) {
-		t.Fatalf("kept as %q, %v\n%s", kept, err, says)
-	}
-	if after, err := os.ReadFile(kept[0]); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the file was changed: %v", err)
-	}
-	if datadir.Exists(lanesMark(d)) {
-		t.Error("its mark is still there")
-	}
-}
-
 // refusedWith runs a command that has to refuse the directory, and looks for
 // texts in what it says.
 func refusedWith(t *testing.T, d datadir.Dir, texts ...string) {
@@ -181,9 +150,6 @@ func TestOlderBundle(t *testing.T) {
 	wholeOlder(t, restoredHere(t, from, bundle))
 }
 
-// accountDB is where earlier versions kept sessions of the account.
-func accountDB(d datadir.Dir) string { return filepath.Join(string(d), "account.db") }
-
 // TestOlderFiles puts each other file of the older directory beside the same log
 // in today's format.
 func TestOlderFiles(t *testing.T) {
@@ -191,8 +157,6 @@ func TestOlderFiles(t *testing.T) {
 	from, bundle := older(t)
 	for name, file := range map[string]func(datadir.Dir) string{
 		"projections.db": datadir.Dir.Projections, // made anew
-		"account.db":     accountDB,               // deleted
-		"lanes.mark":     lanesMark,               // deleted
 		"checkpoint":     datadir.Dir.Checkpoint,  // read
 		"demo.json":      datadir.Dir.Demo,        // read
 	} {
@@ -201,9 +165,6 @@ func TestOlderFiles(t *testing.T) {
 			d := restoredHere(t, from, bundle)
 			copyTo(t, file(from), file(d))
 			wholeOlder(t, d)
-			if name == "account.db" && datadir.Exists(file(d)) {
-				t.Error("it is still there")
-			}
 		})
 	}
 }

@@ -16,13 +16,11 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"golang.org/x/crypto/bcrypt"
 
 	"payledger/domain"
 	"payledger/domain/installation"
@@ -51,10 +49,9 @@ type Live struct {
 
 // Book is the consumers of a data directory. Safe for concurrent use.
 type Book struct {
-	config  Config
-	live    atomic.Pointer[Live]
-	earlier []consumer // of an earlier version's file, which are not in the log yet
-	saving  sync.Mutex // one Save at a time; taken before mu
+	config Config
+	live   atomic.Pointer[Live]
+	saving sync.Mutex // one Save at a time; taken before mu
 
 	mu      sync.Mutex
 	places  map[string]consumer // how far consumers got, by name
@@ -73,10 +70,6 @@ type consumer struct {
 	Name     string              `json:"name"`
 	Start    domain.ID           `json:"start"`
 	Position eventstore.Position `json:"position"`
-
-	// Earlier versions had all of a consumer here.
-	Project  string `json:"project_id,omitzero"`
-	Password string `json:"password_bcrypt,omitzero"`
 }
 
 const saveEvery = 5 * time.Second
@@ -100,50 +93,9 @@ func Open(c Config) (*Book, error) {
 		if one.Position = min(one.Position, c.Last); f.Log != c.LogID {
 			one.Position = 0
 		}
-		if one.Password != "" {
-			if err := one.check(); err != nil {
-				return nil, fmt.Errorf("%s: %w; take the file from a backup, or delete it and create the consumers again", c.File, err)
-			}
-			b.earlier = append(b.earlier, one)
-			one.Project, one.Password = "", ""
-		}
 		b.places[one.Name] = one
 	}
 	return b, nil
-}
-
-// check makes sure that an earlier version made the consumer.
-func (c consumer) check() error {
-	if !installation.ValidConsumerName(c.Name) || slices.Contains(bus.ReservedNames(), c.Name) || c.Start == (domain.ID{}) || strings.ContainsAny(c.Project, ".*> \"\\") {
-		return fmt.Errorf("%q is not a consumer that payledger made", c.Name)
-	}
-	if _, err := bcrypt.Cost([]byte(c.Password)); err != nil {
-		return fmt.Errorf("the password of %s is not one that payledger made", c.Name)
-	}
-	return nil
-}
-
-// Adopt records the consumers of an earlier version's file in the log, and leaves their
-// positions in the file. If it is interrupted, the next one goes on.
-func (b *Book) Adopt(ctx context.Context, record Record) error {
-	b.mu.Lock()
-	earlier := b.earlier
-	b.mu.Unlock()
-	for _, c := range earlier {
-		err := record(installation.CreateNATSConsumer{Name: c.Name, ProjectID: c.Project, Password: c.Password, Start: c.Start, Position: uint64(c.Position)})
-		if r, refused := errors.AsType[*domain.Refusal](err); err != nil && (!refused || r.Code != domain.NATSConsumerExists) {
-			return err
-		}
-	}
-	if earlier == nil {
-		return nil
-	}
-	b.mu.Lock()
-	b.earlier, b.unsaved = nil, true
-	b.mu.Unlock()
-	err := errors.Join(b.Save(), b.users())
-	b.durables(ctx)
-	return err
 }
 
 // Attach connects the book to the server that runs on the directory.
@@ -205,10 +157,8 @@ func (b *Book) Save() (err error) {
 	for i, c := range known {
 		f.Consumers[i] = consumer{Name: c.Name, Start: c.Start, Position: b.position(c)}
 	}
-	unsaved := b.unsaved && b.earlier == nil
-	if unsaved {
-		b.unsaved = false
-	}
+	unsaved := b.unsaved
+	b.unsaved = false
 	b.mu.Unlock()
 	if !unsaved {
 		return nil

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -200,60 +199,13 @@ func TestConsumersAreRecorded(t *testing.T) {
 	}
 }
 
-// earlier is a file in which an earlier version kept a consumer.
-const earlier = `{"log":"040G00000000000000000000G0","consumers":[{"name":"books","project_id":"prj_1",` +
-	`"password_bcrypt":"$2a$04$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy","start":"01M7W78FJBM8T4R7B5N0C1D2E3","position":60}]}`
-
-// Consumers of an earlier version's file are recorded once, where they were.
-func TestConsumersOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	c, a := config(t)
-	content := strings.Replace(earlier, "040G00000000000000000000G0", c.LogID.String(), 1)
-	if err := os.WriteFile(c.File, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b := open(t, c)
-	full := errors.New("the disk is full")
-	if err := b.Adopt(t.Context(), func(installation.Command) error { return full }); !errors.Is(err, full) {
-		t.Error(err)
-	}
-	if err := b.Save(); err != nil {
-		t.Fatal(err)
-	}
-	b = open(t, c) // the file is as it was
-	if err := a.record(installation.CreateNATSConsumer{Name: "mail", Password: "hash"}); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := b.Adopt(t.Context(), a.record); err != nil {
-			t.Fatal(err)
-		}
-		b.Progress(b.All()[0], 70, 0)
-	}
-	if len(a.events) != 2 {
-		t.Errorf("recorded: %v", a.events)
-	}
-	if err := b.Save(); err != nil {
-		t.Fatal(err)
-	}
-	got := open(t, c).All()
-	if len(got) != 2 || got[0].Name != "books" || got[0].Project != "prj_1" || got[0].Start != "01M7W78FJBM8T4R7B5N0C1D2E3" || got[0].Position != 70 {
-		t.Errorf("%+v", got)
-	}
-	if kept, err := os.ReadFile(c.File); err != nil || bytes.Contains(kept, []byte("bcrypt")) {
-		t.Errorf("%s, %v", kept, err)
-	}
-}
-
 func TestDamagedFilesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	c, _ := config(t)
 	for _, damaged := range []string{
 		"", "{", `{"log":"0","consumers":[]}`,
-		strings.Replace(earlier, `"name":"books"`, `"name":"relay"`, 1),
-		strings.Replace(earlier, `"name":"books"`, `"name":"a.>"`, 1),
-		strings.Replace(earlier, `$2a$`, `plain`, 1),
-		strings.Replace(earlier, `"project_id":"prj_1"`, `"project_id":"*"`, 1),
+		`{"log":"040G00000000000000000000G0","consumers":[{"name":"books","start":"01M7W78FJBM8T4R7B5N0C1D2E3","position":-1}]}`,
+		`{"log":"040G00000000000000000000G0","consumers":[{"name":"books","start":"01M7W78FJBM8T4R7B5N0C1D2E3","position":1,"password":""}]}`,
 	} {
 		if err := os.WriteFile(c.File, []byte(damaged), 0o600); err != nil {
 			t.Fatal(err)

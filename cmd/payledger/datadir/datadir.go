@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -52,41 +51,8 @@ func (d Dir) Claims() string { return filepath.Join(string(d), "ledger.claims") 
 // Projections is the path of the projections.
 func (d Dir) Projections() string { return filepath.Join(string(d), "projections.db") }
 
-// lanes are the paths of the webhook deliveries of earlier versions and of the mark of
-// that file.
-func (d Dir) lanes() (file, mark string) {
-	return filepath.Join(string(d), "lanes.db"), filepath.Join(string(d), "lanes.mark")
-}
-
-// RetireLanes puts the webhook deliveries of an earlier version aside, and answers where
-// they are kept; "": there are none.
-func (d Dir) RetireLanes(now time.Time) (aside string, err error) {
-	file, mark := d.lanes()
-	aside = file + ".aside-" + now.UTC().Format("20060102T150405Z")
-	switch err := os.Rename(file, aside); {
-	case errors.Is(err, fs.ErrNotExist):
-		aside = ""
-	case err != nil:
-		return "", fmt.Errorf("putting the deliveries of an earlier version aside: %w", err)
-	}
-	return aside, RemoveIfExists(mark)
-}
-
 // KeyTimes is the path of the times of use of API keys.
 func (d Dir) KeyTimes() string { return filepath.Join(string(d), "key-times.json") }
-
-// retired is the path of what earlier versions kept of the account: its sessions.
-func (d Dir) retired() string { return filepath.Join(string(d), "account.db") }
-
-// RemoveRetired deletes what only earlier versions have used, and reports whether there was such a
-// file.
-func (d Dir) RemoveRetired() (bool, error) {
-	err := os.Remove(d.retired())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
 
 // MasterKey is the path of the master keys.
 func (d Dir) MasterKey() string { return filepath.Join(string(d), "master.key") }
@@ -132,9 +98,8 @@ func (d Dir) Restored() string { return filepath.Join(string(d), "restored.json"
 
 // Files are the paths of everything that a data directory may hold.
 func (d Dir) Files() []string {
-	lanes, mark := d.lanes()
 	return []string{
-		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), lanes, mark, d.NATS(), d.Credentials(), d.Consumers(),
+		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.NATS(), d.Credentials(), d.Consumers(),
 		d.Claims(), d.KeyTimes(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterKey(), d.WitnessKey(), d.ClusterNATS(),
 	}
 }

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -137,16 +136,4 @@ func (c *core) recordRestore(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		c.log.Error().Err(err).Msg("the restore of the log could not be recorded")
 	}
-}
-
-// adoptConsumers records the consumers that an earlier version kept in a file.
-func (c *core) adoptConsumers(ctx context.Context) error {
-	err := c.consumers.Adopt(ctx, func(command installation.Command) error {
-		_, err := c.acts.record(ctx, eventstore.Cause{}, command)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("recording the NATS consumers of an earlier version: %w", err)
-	}
-	return nil
 }

@@ -148,13 +148,7 @@ func (b *messaging) begin(c *core, o Options, metrics prometheus.Registerer) (st
 	})
 	stopWorkers := b.run(workers.Run, b.enforcer.Run, watchdog.Run, b.collector.Run,
 		func(ctx context.Context) error { return c.watchDifferences(ctx, metrics, b.routes.set.Names) },
-		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) },
-		func(ctx context.Context) error {
-			if err := c.adoptConsumers(ctx); err != nil && ctx.Err() == nil {
-				o.Log.Error().Err(err).Msg("NATS consumers of an earlier version cannot connect")
-			}
-			return nil
-		})
+		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) })
 	return func() error { return errors.Join(stopWorkers(), stopDeliveries(), stopRelay()) }, nil
 }
 

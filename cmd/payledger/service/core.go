@@ -147,11 +147,6 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if err != nil {
 		return nil, errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), deliveries.close(), views.Close())
 	}
-	if was, err := d.RemoveRetired(); err != nil {
-		o.Log.Warn().Err(err).Msg("a file that only earlier versions used cannot be deleted")
-	} else if was {
-		o.Log.Info().Msg("deleted account.db, where an earlier version kept the account's sessions: merchants sign in once more")
-	}
 	times := openKeyTimes(d.KeyTimes(), o.Log)
 	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -162,11 +157,6 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	}
 	if opened.node != nil {
 		if err := signed.Witness(nodewitness.Config{Node: opened.node}); err != nil {
-			return nil, errors.Join(err, deliveries.close(), views.Close())
-		}
-	}
-	if o.Metrics == nil && !o.Reading && opened.node == nil { // a server does it when it has begun
-		if err := c.adoptConsumers(ctx); err != nil {
 			return nil, errors.Join(err, deliveries.close(), views.Close())
 		}
 	}

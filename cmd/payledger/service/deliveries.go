@@ -40,16 +40,6 @@ func openDeliveries(d datadir.Dir, o CoreOptions, ledger eventstore.Ledger, view
 	if o.Schedule == nil {
 		o.Schedule = webhook.DefaultSchedule()
 	}
-	aside := ""
-	if o.Metrics != nil { // a server, which says so
-		if aside, err = d.RetireLanes(time.Now()); err != nil {
-			return nil, err
-		}
-	}
-	if aside != "" {
-		o.Log.Warn().Str("kept_as", aside).Msg("webhook deliveries are in the event log now, and lanes.db of an earlier version was put aside: " +
-			"each endpoint is sent the newest event of every payment of the last 30 days again; earlier outcomes, which may have been delivered or not, are listed as unconfirmed")
-	}
 	version, _ := process.BuiltFrom()
 	all := &deliveries{sender: webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version, Requests: o.Webhooks})}
 	all.config = delivery.Config{
