@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"payledger/eventstore"
 	"payledger/projections/table"
 )
 
@@ -33,6 +34,30 @@ func (e *Engine) flush() error {
 	e.db.Drop(uint64(e.sealed.position))
 	e.saved, e.sealed = *e.sealed, nil
 	return nil
+}
+
+// Scrub leaves nothing in the views' file that events deleted which the store held when it was called:
+// it waits until they are folded, writes the file and overwrites unused pages, as
+// boltfile.File.Scrub says. On a full disk it fails.
+func (e *Engine) Scrub(ctx context.Context) error {
+	at, err := e.Fresh(ctx, eventstore.Filter{})
+	for err == nil && e.flushed() < at {
+		err = e.flush() // the first may only write what an earlier one could not
+	}
+	if err == nil {
+		err = e.db.Scrub(ctx)
+	}
+	if errors.Is(err, table.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+// flushed is the last position that the file reflects.
+func (e *Engine) flushed() eventstore.Position {
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	return e.saved.position
 }
 
 // seal seals the changed rows for the next write, unless those of a failed write are still sealed.

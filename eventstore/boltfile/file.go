@@ -59,9 +59,13 @@ type File struct {
 	second int64 // where the second page begins
 	ro     bool
 
-	writing sync.Mutex
-	longest atomic.Int64 // that the file was seen to be
-	closing atomic.Bool
+	writing  sync.Mutex
+	unsynced bool         // the last commit failed; guarded by writing
+	longest  atomic.Int64 // that the file was seen to be
+	closing  atomic.Bool
+
+	reading sync.Mutex
+	readers map[int]int // how many transactions read each state
 
 	reserving sync.Mutex
 	reserved  int64 // blocks are reserved up to this offset
@@ -74,7 +78,7 @@ type File struct {
 // Open opens a file and takes its lock without waiting. The error is a
 // *DamagedError, a *ForeignError, ErrLocked, ErrMoved or the system's.
 func Open(path string, o Options) (_ *File, err error) {
-	f := &File{path: path, ro: o.ReadOnly, broken: make(chan struct{})}
+	f := &File{path: path, ro: o.ReadOnly, readers: make(map[int]int), broken: make(chan struct{})}
 	defer func() {
 		if err != nil && f.file != nil {
 			_ = release(f.file) // bbolt may have lost track of it
@@ -236,10 +240,14 @@ func (f *File) Begin() (tx *bbolt.Tx, err error) {
 	case f.closing.Load():
 		return nil, ErrClosed
 	}
+	f.reading.Lock() // so that a reader is counted from the moment that its state is fixed
 	err = Guard(func() error {
-		tx, err = f.db.Begin(false)
+		if tx, err = f.db.Begin(false); err == nil {
+			f.readers[tx.ID()]++
+		}
 		return err
 	})
+	f.reading.Unlock()
 	if Damaged(err) {
 		f.unlockReaders()
 		return nil, f.breaks(err)
@@ -269,7 +277,15 @@ func fieldOf[T any](of reflect.Value, name string) *T {
 }
 
 // End ends a read transaction.
-func (f *File) End(tx *bbolt.Tx) { _ = tx.Rollback() } // it has nothing to lose
+func (f *File) End(tx *bbolt.Tx) {
+	state := tx.ID()
+	_ = tx.Rollback() // it has nothing to lose
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	if f.readers[state]--; f.readers[state] == 0 {
+		delete(f.readers, state)
+	}
+}
 
 // View runs fn in a read transaction. The error for damage that fn met is a
 // *DamagedError.
@@ -308,12 +324,19 @@ func (f *File) Update(fn func(*bbolt.Tx) error) error {
 	if err := f.InPlace(); Damaged(err) {
 		return f.breaks(err)
 	}
-	returned := false
+	returned, committing := false, false
 	err := Guard(func() error {
-		err := f.db.Update(fn)
+		err := f.db.Update(func(tx *bbolt.Tx) error {
+			err := fn(tx)
+			committing = err == nil
+			return err
+		})
 		returned = true
 		return err
 	})
+	if committing {
+		f.unsynced = err != nil
+	}
 	if !returned {
 		return f.breaks(err)
 	}

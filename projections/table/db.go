@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -92,6 +93,9 @@ func (db *DB) Check(pace func() error) error {
 	}
 	return err
 }
+
+// Scrub leaves no byte in the file that a Write deleted before the call: see boltfile.File.Scrub.
+func (db *DB) Scrub(ctx context.Context) error { return db.file.Scrub(ctx) }
 
 // View runs fn in a transaction that reads only the file.
 func (db *DB) View(fn func(*bolt.Tx) error) error { return db.file.View(fn) }
