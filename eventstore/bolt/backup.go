@@ -5,16 +5,24 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
 	"payledger/eventstore"
 )
 
+// scrubTime is how long a backup waits for readers before it.
+const scrubTime = time.Second
+
 // Backup copies the log as it is at one moment: the copy is a log with the same
 // id, ends at a durable position and can be opened once it is complete. begin is
 // called once with that position and the number of bytes, and returns the writer
 // that they go to.
+//
+// The copy has the pages that are in no use, too, so what was deleted from the log is overwritten
+// there first. While another copy is being read that may be impossible: after a second the copy is
+// made all the same.
 //
 // Appends continue meanwhile. Until the copy is done no page that it needs is overwritten, so the
 // file grows by what is appended: a slow writer needs a time limit.
@@ -22,6 +30,9 @@ func (s *Store) Backup(ctx context.Context, begin func(last eventstore.Position,
 	if _, err := s.tail.Last(); err != nil {
 		return err
 	}
+	scrubbing, cancel := context.WithTimeout(ctx, scrubTime)
+	_ = s.Scrub(scrubbing) // a log that is only read, or refuses commits, is copied as it is
+	cancel()
 	return s.view(0, func(tx *bbolt.Tx) error {
 		var last eventstore.Position
 		if k, _ := tx.Bucket(bucketRecords).Cursor().Last(); len(k) == 8 {

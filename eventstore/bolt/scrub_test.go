@@ -14,7 +14,7 @@ import (
 	"payledger/eventstore"
 )
 
-// TestScrub overwrites what a transaction deleted, and commits go on.
+// TestScrub overwrites what a transaction deleted, and commits go on. A backup does so too.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
@@ -22,20 +22,28 @@ func TestScrub(t *testing.T) {
 	s, err := Open(path, Options{MinFree: 1})
 	must(t, err)
 	secret := []byte("what a customer typed")
-	for _, put := range []bool{true, false} {
-		s.writing.Lock()
-		err := s.update(func(tx *bbolt.Tx) error {
-			if put {
-				return tx.Bucket(bucketMeta).Put([]byte("a secret"), bytes.Repeat(secret, 400))
-			}
-			return tx.Bucket(bucketMeta).Delete([]byte("a secret"))
-		})
-		s.writing.Unlock()
-		must(t, err)
+	forget := func() {
+		for _, put := range []bool{true, false} {
+			s.writing.Lock()
+			err := s.update(func(tx *bbolt.Tx) error {
+				if put {
+					return tx.Bucket(bucketMeta).Put([]byte("a secret"), bytes.Repeat(secret, 400))
+				}
+				return tx.Bucket(bucketMeta).Delete([]byte("a secret"))
+			})
+			s.writing.Unlock()
+			must(t, err)
+		}
+		if n := occurrences(t, path, secret); n == 0 {
+			t.Error("nothing of it is left before: this shows nothing")
+		}
 	}
-	if n := occurrences(t, path, secret); n == 0 {
-		t.Error("nothing of it is left before: this shows nothing")
+	forget()
+	copied, _ := backup(t, s)
+	if n := occurrences(t, copied, secret); n > 0 {
+		t.Errorf("it is in a backup %d times", n)
 	}
+	forget()
 	must(t, s.Scrub(t.Context()))
 	if n := occurrences(t, path, secret); n > 0 {
 		t.Errorf("it is left %d times", n)
