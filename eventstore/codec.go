@@ -138,6 +138,9 @@ func (c *Codec) Decode(r Stored) (domain.Event, error) {
 // DecodeVersion is Decode and also returns the version in which the event is
 // stored, which shows the rules of that time: see EventTypes.
 func (c *Codec) DecodeVersion(r Stored) (domain.Event, int, error) {
+	if _, opaque := r.OpaqueLeaf(); opaque {
+		return Opaque{}, 0, nil
+	}
 	e, version, err := c.decode(r)
 	if err != nil {
 		return nil, 0, &CorruptError{Position: r.Position, Reason: err.Error()}

@@ -40,6 +40,9 @@ const (
 	KindDeliveries   = "deliveries"
 	KindSettlement   = "settlement"
 	KindPayouts      = "payouts"
+
+	// KindOpaque is no kind of stream: see OpaqueRecord.
+	KindOpaque = "opaque"
 )
 
 // PaymentStream names the stream of a payment and its refunds.

@@ -67,7 +67,7 @@ func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventsto
 // decode decodes the stored bytes, not the event in memory.
 func (e *Engine) decode(r eventstore.Stored) decoded {
 	event, err := e.codec.Decode(r)
-	return decoded{views.Decoded{Record: r, Event: event, Leaf: translog.Leaf(r.Body)}, err}
+	return decoded{views.Decoded{Record: r, Event: event, Leaf: translog.LeafOf(r)}, err}
 }
 
 // background is a flush that is written while events are folded.

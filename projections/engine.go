@@ -36,6 +36,9 @@ type Config struct {
 	// FlushEvery is how often the views are written to the file; 0 means a
 	// second.
 	FlushEvery time.Duration
+	// BooksOnly leaves out all views but the list of projects: of the reads only those of the books
+	// and of projects answer.
+	BooksOnly bool
 
 	cachedPayments int // 0 means the usual number
 }
@@ -110,6 +113,7 @@ func newEngine(c Config) *Engine {
 	}
 	e.db.OnError = e.readFailed
 	e.Views, e.viewWriter = views.New(e.db, e, cmp.Or(c.cachedPayments, cachedPayments))
+	e.viewWriter.ProjectsOnly = c.BooksOnly
 	e.Books, e.bookWriter = books.New(e.db, e)
 	return e
 }

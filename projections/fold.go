@@ -12,7 +12,7 @@ import (
 func (e *Engine) apply(r eventstore.Stored) error {
 	event, err := e.codec.Event(r)
 	at := e.Position()
-	if err := e.fold(decoded{views.Decoded{Record: r, Event: event, Leaf: translog.Leaf(r.Body)}, err}); err != nil {
+	if err := e.fold(decoded{views.Decoded{Record: r, Event: event, Leaf: translog.LeafOf(r)}, err}); err != nil {
 		return err
 	}
 	if e.config.Changed != nil && r.Position > at {

@@ -13,7 +13,7 @@ import (
 )
 
 type exportCmd struct {
-	admincmd.Directory
+	admincmd.Source
 	Format  string              `help:"What to write: jsonl, csv, hledger or bundle." enum:"jsonl,csv,hledger,bundle" default:"jsonl"`
 	Output  string              `help:"File to write; a bundle is a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
 	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
@@ -29,7 +29,9 @@ runs or not.
   csv      a row for each posting (RFC 4180), with debit and credit, for spreadsheets
   hledger  a journal for hledger, a transaction for each event that moves money
   bundle   what an auditor needs, in a tar file: events.jsonl, journal.hledger, the signed
-           checkpoint, verifier.key and manifest.json with the SHA-256 of each file
+           checkpoint, verifier.key and manifest.json with the SHA-256 of each file. With
+           --project, all events but those of the project and those that move its money are
+           there as the hashes of their leaves only: the tree can be checked all the same
 
 A file or bundle gets its name when all of it is written: an export that is interrupted
 leaves none. What came later is exported with --after and the position that was printed.
@@ -42,8 +44,8 @@ func (c exportCmd) Validate() error {
 	switch {
 	case c.Format == "bundle" && !strings.HasSuffix(c.Output, ".tar"):
 		return errors.New("--format bundle needs --output, a file named *.tar")
-	case c.Format == "bundle" && (c.Project != "" || c.After > 0):
-		return errors.New("--format bundle holds the whole log, as the checkpoint does: leave --project and --after out")
+	case c.Format == "bundle" && c.After > 0:
+		return errors.New("--format bundle holds the whole log, as the checkpoint does: leave --after out")
 	}
 	return nil
 }
@@ -54,7 +56,11 @@ func (c exportCmd) toStdout() bool { return c.Output == "" || c.Output == "-" }
 func (c exportCmd) Run(a *cli.App) error {
 	return c.Reading(a, func(m *cli.Client) error {
 		if c.Format == "bundle" {
-			done, err := export.WriteBundle(a.Ctx, m, datadir.Dir(c.Data), c.Output, a.Stderr)
+			key, err := c.verifierKey()
+			if err != nil {
+				return err
+			}
+			done, err := export.WriteBundle(a.Ctx, m, key, c.Project, c.Output, a.Stderr)
 			if err != nil {
 				return err
 			}
@@ -75,6 +81,14 @@ func (c exportCmd) Run(a *cli.App) error {
 		}
 		return exported(a, c.Format, c.Output, done)
 	})
+}
+
+// verifierKey is the key that goes into a bundle.
+func (c exportCmd) verifierKey() (string, error) {
+	if c.File != "" {
+		return export.FileKey(c.File)
+	}
+	return export.DirectoryKey(datadir.Dir(c.Data))
 }
 
 // exported says what has been written.

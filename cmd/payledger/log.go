@@ -182,7 +182,7 @@ func (c logCosignCmd) Run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	verify := verifyCmd{Data: c.Data, File: c.File, Checkpoint: []string{c.Checkpoint}, VerifierKey: []string{c.VerifierKey}}
+	verify := verifyCmd{Data: c.Data, File: c.File, Trust: admincmd.Trust{Checkpoint: []string{c.Checkpoint}, VerifierKey: []string{c.VerifierKey}}}
 	report, err := verify.check(a)
 	if err != nil {
 		return err

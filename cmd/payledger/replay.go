@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
@@ -24,7 +25,8 @@ import (
 // replayCmd folds the log from its first event.
 type replayCmd struct {
 	Data    string `help:"Data directory, of a running server or a stopped one." placeholder:"DIR"`
-	File    string `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db."`
+	File    string `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, or an exported bundle."`
+	admincmd.Trust
 	Check   bool   `help:"Compare the projections with a rebuild from the log, byte for byte."`
 	AsOf    string `help:"Print the state as of this position, or this time." placeholder:"POSITION|TIME"`
 	Payment string `help:"Print this payment only." placeholder:"PAYMENT_ID"`
@@ -46,9 +48,13 @@ func (c replayCmd) Run(a *cli.App) error {
 		return err
 	}
 	if path == "" {
-		return cli.Errorf(cli.ExitUsage, "name what to replay: --data DIR or a copy of a ledger.db")
+		return cli.Errorf(cli.ExitUsage, "name what to replay: --data DIR, a copy of a ledger.db, or a bundle")
 	}
-	e, err := service.OpenEvidence(a.Ctx, path)
+	given, err := c.Anchors()
+	if err != nil {
+		return err
+	}
+	e, err := service.OpenEvidence(a.Ctx, path, given, a.Stderr)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/export"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/service"
 	"payledger/eventstore/audit"
@@ -23,8 +23,7 @@ import (
 type verifyCmd struct {
 	Data        string   `help:"Data directory, of a running server or a stopped one." placeholder:"DIR"`
 	File        string   `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, or an exported bundle."`
-	Checkpoint  []string `help:"Signed checkpoint that was kept elsewhere; may be given more than once." placeholder:"FILE"`
-	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory or bundle." placeholder:"KEY|FILE" sep:"none"`
+	admincmd.Trust
 	WitnessKey  []string `help:"Key of a witness, or a file with one on each line: its cosignatures of the checkpoints are checked; may be given more than once." placeholder:"KEY|FILE" sep:"none"`
 	Quorum      int      `help:"How many of the witnesses must vouch for a checkpoint of this log." placeholder:"N"`
 }
@@ -61,22 +60,16 @@ func (c verifyCmd) check(a *cli.App) (*audit.Report, error) {
 	}
 	// Collecting garbage less often saves a fifth of the CPU time.
 	defer process.RoomyHeap()() //nolint:errcheck // it answers none
-	if b, err := export.OpenBundle(path); err != nil || b != nil {
-		var given datadir.TrustAnchors
-		if err == nil {
-			given, err = c.given()
-		}
-		if err != nil {
-			return nil, err
-		}
-		return b.Verify(a.Ctx, given, cli.Progress(a.Stderr, "Checking the log"))
+	given, err := c.given()
+	if err != nil {
+		return nil, err
 	}
-	e, err := service.OpenEvidence(a.Ctx, path)
+	e, err := service.OpenEvidence(a.Ctx, path, given, a.Stderr)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close() //nolint:errcheck // only read
-	q, err := c.request(e.Dir)
+	q, err := request(given, e)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +85,7 @@ func (c verifyCmd) check(a *cli.App) (*audit.Report, error) {
 
 // given is what the flags name.
 func (c verifyCmd) given() (datadir.TrustAnchors, error) {
-	given, err := datadir.ReadTrustAnchors(c.Checkpoint, c.VerifierKey)
+	given, err := c.Anchors()
 	if err != nil {
 		return given, err
 	}
@@ -102,11 +95,8 @@ func (c verifyCmd) given() (datadir.TrustAnchors, error) {
 
 // request is what to verify with: the checkpoints and keys that were given, and
 // those that a directory has.
-func (c verifyCmd) request(d datadir.Dir) (q httpadmin.VerifyRequest, err error) {
-	given, err := c.given()
-	if err != nil {
-		return q, err
-	}
+func request(given datadir.TrustAnchors, e *service.Evidence) (q httpadmin.VerifyRequest, err error) {
+	d := e.Dir
 	q.Quorum = given.Quorum
 	for _, w := range given.Witnesses {
 		q.WitnessKeys = append(q.WitnessKeys, w.Key())
@@ -134,7 +124,7 @@ func (c verifyCmd) request(d datadir.Dir) (q httpadmin.VerifyRequest, err error)
 			return q, cli.Errorf(cli.ExitDirectory, "%w", err)
 		}
 	}
-	if len(q.VerifierKeys) == 0 && len(q.Checkpoints) > 0 {
+	if len(q.VerifierKeys) == 0 && len(q.Checkpoints) > 0 && !e.Bundle {
 		return q, cli.Errorf(cli.ExitUsage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
 	}
 	return q, nil
@@ -163,6 +153,9 @@ func printReport(a *cli.App, r *audit.Report) error {
 func writeReport(w io.Writer, r *audit.Report) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s up to position %d, %s, %s\n", cli.Count(r.Events, "event"), r.Last, cli.Count(r.Payments, "payment"), cli.Count(r.Projects, "project"))
+	if r.Project != "" {
+		fmt.Fprintf(&out, "opaque        %s, of which only the leaf's hash is known; the others are of project %s, or move its money\n", cli.Count(r.Opaque, "event"), r.Project)
+	}
 	if r.Root != nil {
 		fmt.Fprintf(&out, "root hash     %s\n", r.Root)
 	}

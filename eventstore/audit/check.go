@@ -36,6 +36,9 @@ type Options struct {
 	Missing []eventstore.MissingCheckpoint
 	// Bare: the records come from exported lines, which have no Prev and no Claim.
 	Bare bool
+	// Project says that the records are those of one project and the ones that move its money; the
+	// others are opaque.
+	Project string
 	// Structure checks the indexes that the store derives from its records; nil:
 	// no check. The error is a *eventstore.CorruptError when they are damaged.
 	// Structure runs in parallel with the check of the records.
@@ -129,7 +132,7 @@ type checker struct {
 func newChecker(o Options) *checker {
 	c := &checker{
 		options:    o,
-		report:     &Report{Findings: []Finding{}, Checkpoints: []CheckpointResult{}},
+		report:     &Report{Findings: []Finding{}, Checkpoints: []CheckpointResult{}, Project: o.Project},
 		lost:       make(map[eventstore.Position]bool),
 		ids:        newIDs(),
 		claims:     newClaims(),
@@ -189,6 +192,13 @@ func (c *checker) take(i *item) {
 	c.last = r.Position
 	c.tree.add(i.leaf)
 	c.roots.reached(&c.tree, c.report)
+	if _, opaque := r.OpaqueLeaf(); opaque {
+		c.report.Opaque++
+		if c.options.Project == "" {
+			c.report.Add(Finding{Kind: BadEvent, Position: r.Position, Detail: "it is opaque, in a log that should be whole"})
+		}
+		return
+	}
 	if detail := c.ids.add(r.Commit); detail != "" {
 		c.add(r, BadEventID, "%s", detail)
 	}
@@ -197,9 +207,19 @@ func (c *checker) take(i *item) {
 	} else {
 		c.checkClaim(i)
 	}
-	c.follow(i)
+	if c.ofProject(r) {
+		c.follow(i)
+	}
 	c.streams.payouts.book(i)
 }
+
+// ofProject reports whether the record's stream is there as a whole.
+func (c *checker) ofProject(r *eventstore.Stored) bool {
+	return c.options.Project == "" || r.Stream.Project == c.options.Project
+}
+
+// unseen reports whether there are events whose content is not known.
+func (c *checker) unseen() bool { return len(c.lost) > 0 || c.options.Project != "" }
 
 func (c *checker) add(r *eventstore.Stored, k Kind, format string, args ...any) {
 	c.report.Add(Finding{
@@ -223,7 +243,11 @@ func (c *checker) finish() {
 	covered := c.roots.finish(c.last, r)
 	vouching, upTo := c.roots.vouched(c.options.Quorum, r)
 	if r.Integrity.Outcome == "" {
-		reason := fmt.Sprintf("%d events in order, each as the rules lead to it%s", r.Events, covered.integrity())
+		reason := fmt.Sprintf("%d events in order, each as the rules lead to it%s", r.Events-r.Opaque, covered.integrity())
+		if r.Project != "" {
+			reason = fmt.Sprintf("%s; %d events are opaque, only the hashes of their leaves are there: "+
+				"one of project %s among them would show, unless it were the last of its stream", reason, r.Opaque, r.Project)
+		}
 		if vouching > 0 {
 			reason += fmt.Sprintf("; %d of %d witnesses vouch for positions up to %d", vouching, len(c.options.Witnesses), upTo)
 		}

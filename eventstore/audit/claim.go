@@ -45,7 +45,7 @@ func (c *checker) checkClaim(i *item) {
 // that was used before.
 func (c *checker) checkRefusal(i *item) {
 	f := domain.FactsOf(i.event)
-	if f.Result != domain.SignalRefused || f.Reason != domain.ReasonReferenceUsed || len(c.lost) > 0 {
+	if f.Result != domain.SignalRefused || f.Reason != domain.ReasonReferenceUsed || c.unseen() {
 		return
 	}
 	if c.references.at(f.Signal.ReferenceKey()) == 0 {

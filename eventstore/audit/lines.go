@@ -2,25 +2,30 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/domain"
 	"payledger/eventstore"
 )
 
-// maxLine bounds an exported line: a body and its position.
-const maxLine = eventstore.MaxBody + 1<<10
+// MaxLine bounds an exported line: a body and its position.
+const MaxLine = eventstore.MaxBody + 1<<10
 
-// exported is a line of an export: an event's position and its stored bytes.
+// exported is a line of an export: an event's position and its stored bytes, or of an opaque
+// event only the hash of its leaf.
 type exported struct {
 	Position eventstore.Position `json:"position"`
 	Event    jsontext.Value      `json:"event"`
+	Leaf     *tlog.Hash          `json:"leaf"`
 }
 
 // address holds the members of an event's body that identify its record.
@@ -32,11 +37,11 @@ type address struct {
 	Sequence uint64    `json:"sequence"`
 }
 
-// Lines reads exported events, one line {"position":N,"event":…} each, as
-// records for Options.Bare. The Source can be read only once. A line that cannot
+// Lines reads exported events, one line {"position":N,"event":…} or {"position":N,"leaf":…} each,
+// as records for Options.Bare. The Source can be read only once. A line that cannot
 // be read is damage at the position after that of the line before.
 func Lines(r io.Reader) Source {
-	in := bufio.NewReaderSize(r, maxLine)
+	in := bufio.NewReaderSize(r, MaxLine)
 	var last eventstore.Position
 	return func(eventstore.Position) iter.Seq2[eventstore.Stored, error] {
 		return func(yield func(eventstore.Stored, error) bool) {
@@ -85,15 +90,20 @@ func restOfLine(in *bufio.Reader) error {
 
 // Line reads one exported line.
 func Line(line []byte) (eventstore.Stored, error) {
-	if len(line) >= maxLine {
-		return eventstore.Stored{}, fmt.Errorf("it is longer than %d bytes", maxLine-1)
+	if len(line) >= MaxLine {
+		return eventstore.Stored{}, fmt.Errorf("it is longer than %d bytes", MaxLine-1)
 	}
 	var l exported
-	if err := json.Unmarshal(line, &l, json.RejectUnknownMembers(true)); err != nil {
+	if at, event, ok := cutOwn(line); ok {
+		l = exported{Position: at, Event: event}
+	} else if err := json.Unmarshal(line, &l, json.RejectUnknownMembers(true)); err != nil {
 		return eventstore.Stored{}, err
 	}
-	if l.Position == 0 || len(l.Event) == 0 {
-		return eventstore.Stored{}, errors.New("want a position from 1 and an event")
+	if l.Position == 0 || (len(l.Event) == 0) != (l.Leaf != nil) {
+		return eventstore.Stored{}, errors.New("want a position from 1 and an event, or the hash of its leaf")
+	}
+	if l.Leaf != nil {
+		return eventstore.OpaqueRecord(l.Position, domain.Digest(*l.Leaf)), nil
 	}
 	var a address
 	if err := json.Unmarshal(l.Event, &a); err != nil {
@@ -103,4 +113,17 @@ func Line(line []byte) (eventstore.Stored, error) {
 		Position: l.Position, Stream: eventstore.Stream{Project: a.Project, Kind: a.Kind, ID: a.Stream}, Sequence: a.Sequence,
 		Commit: a.ID, At: domain.IDTime(a.ID).Time(), Body: l.Event,
 	}, nil
+}
+
+// cutOwn reads a line as payledger writes it; ok is false for any other form. Whether the event is
+// one value of JSON is seen when it is read. Without it, reading a line takes 1.6 times as long.
+func cutOwn(line []byte) (at eventstore.Position, event jsontext.Value, ok bool) {
+	rest, ok := bytes.CutPrefix(line, []byte(`{"position":`))
+	digits, rest, found := bytes.Cut(rest, []byte(`,"event":`))
+	body, ended := bytes.CutSuffix(bytes.TrimSuffix(rest, []byte{'\n'}), []byte{'}'})
+	n, err := strconv.ParseUint(string(digits), 10, 63)
+	if !ok || !found || !ended || err != nil || strconv.FormatUint(n, 10) != string(digits) {
+		return 0, nil, false
+	}
+	return eventstore.Position(n), bytes.Clone(body), true
 }

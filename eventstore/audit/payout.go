@@ -107,7 +107,7 @@ func (c *checker) followPayout(i *item) {
 		if asOf < before || asOf >= r.Position {
 			c.add(r, ImpossibleEvent, "it was decided at position %d, which is not between the payout before it and itself", asOf)
 		}
-		if owed, known := c.streams.payouts.owed[owedTo{r.Stream.Project, e.Currency}].at(asOf); known && len(c.lost) == 0 {
+		if owed, known := c.streams.payouts.owed[owedTo{r.Stream.Project, e.Currency}].at(asOf); known && !c.unseen() {
 			most = owed
 		}
 	}

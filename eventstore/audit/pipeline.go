@@ -9,6 +9,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/translog"
 )
 
 // found is a record or, if it cannot be read, the damage.
@@ -92,7 +93,7 @@ func newItem(f found, codec *eventstore.Codec) item {
 	if f.damaged != nil {
 		return it
 	}
-	it.leaf = tlog.RecordHash(f.record.Body)
+	it.leaf = translog.LeafOf(f.record)
 	event, version, err := codec.DecodeVersion(f.record)
 	if err != nil {
 		corrupt, ok := errors.AsType[*eventstore.CorruptError](err)

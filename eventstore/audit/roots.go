@@ -59,7 +59,7 @@ func newRoots(o Options, r *Report) roots {
 			all.bad = true
 			r.Add(Finding{Kind: BadCheckpoint, Detail: c.Name + ": " + fmt.Sprintf(format, args...)})
 		}
-		opened, err := open(c.Signed, o.Verifiers)
+		opened, err := Open(c.Signed, o.Verifiers)
 		switch {
 		case err != nil:
 			bad("%v", err)
@@ -106,9 +106,9 @@ func (c *roots) vouched(quorum int, r *Report) (n int, size eventstore.Position)
 	return n, size
 }
 
-// open opens a checkpoint with the first key that can. The error is that of the
+// Open opens a checkpoint with the first key that can. The error is that of the
 // first key.
-func open(signed []byte, keys []*translog.Verifier) (translog.Checkpoint, error) {
+func Open(signed []byte, keys []*translog.Verifier) (translog.Checkpoint, error) {
 	first := errors.New("there is no verifier key to check its signature with")
 	for i, v := range keys {
 		c, err := v.Open(signed)

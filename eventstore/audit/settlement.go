@@ -52,7 +52,7 @@ func (c *checker) followSettlement(i *item) {
 			of.blind = true
 			return
 		}
-		if err := of.state.Redecide(i.event, of.recorded); err != nil && len(c.lost) == 0 {
+		if err := of.state.Redecide(i.event, of.recorded); err != nil && !c.unseen() {
 			c.add(r, ImpossibleEvent, "%v", err)
 			of.blind = true
 		}
@@ -84,7 +84,7 @@ func (c *checker) followBook(i *item, route, report string) {
 	switch e := i.event.(type) {
 	case settlement.ReportLines:
 		opened, found := of.state.Find(report)
-		if !of.blind && (!found || !of.state.Open || of.state.All[len(of.state.All)-1].Report != report || opened.FeesPaidBy != e.FeesPaidBy) {
+		if !of.blind && !(c.unseen() && !found) && (!found || !of.state.Open || of.state.All[len(of.state.All)-1].Report != report || opened.FeesPaidBy != e.FeesPaidBy) {
 			c.add(r, ImpossibleEvent, "report %s is not being recorded, or others bear its fees", r.Stream.ID)
 		}
 		for _, t := range e.Lines {
@@ -114,7 +114,7 @@ func (c *checker) judge(i *item, route string, e settlement.Entry) {
 		home = of.Project
 	}
 	switch got := settlement.Judge(route, e.Line, of, cleared.Of(e.Line)); {
-	case len(c.lost) > 0:
+	case c.unseen():
 	case got != e.Result:
 		c.add(&i.record, ImpossibleEvent, "line %d is recorded as %s, and the rules lead to %s", e.Number, e.Result, got)
 	case i.record.Stream.Project != home:
@@ -132,7 +132,7 @@ func (c *checker) resolved(i *item, e settlement.LineResolved) {
 	}
 	id, _ := domain.ParseID(e.Payment)
 	p := c.streams.payment(id)
-	if len(c.lost) == 0 && (p == nil || p.state.Project != e.Project) {
+	if !c.unseen() && (p == nil || p.state.Project != e.Project) {
 		c.add(&i.record, ImpossibleEvent, "there is no payment %s of project %s", e.Payment, e.Project)
 	}
 	if opened, found := c.streams.settlements.route(e.Route).state.Find(e.Report); found && opened.FeesPaidBy != e.FeesPaidBy {

@@ -13,6 +13,14 @@ import (
 // Leaf is the leaf hash of an event's stored bytes.
 func Leaf(body []byte) tlog.Hash { return tlog.RecordHash(body) }
 
+// LeafOf is the leaf hash of a record, which may be an opaque one.
+func LeafOf(r eventstore.Stored) tlog.Hash {
+	if leaf, opaque := r.OpaqueLeaf(); opaque {
+		return tlog.Hash(leaf)
+	}
+	return Leaf(r.Body)
+}
+
 // Edge is the right edge of a growing tree: the roots of its complete subtrees,
 // one for each bit set in its size. That is enough to append leaves and to
 // compute the root. The zero Edge is the empty tree; copies are independent.

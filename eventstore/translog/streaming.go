@@ -28,9 +28,12 @@ func NewStreaming(checkpoints ...Checkpoint) *Streaming {
 
 // Append adds the stored bytes of the next event. A *MismatchError says that the
 // tree differs from a checkpoint; more events can be appended after it.
-func (s *Streaming) Append(body []byte) error {
+func (s *Streaming) Append(body []byte) error { return s.AppendLeaf(Leaf(body)) }
+
+// AppendLeaf is Append for an event of which only the leaf's hash is known.
+func (s *Streaming) AppendLeaf(leaf tlog.Hash) error {
 	before := s.compare() // with checkpoints of the empty tree
-	s.hashes = s.edge.Append(s.hashes[:0], Leaf(body))
+	s.hashes = s.edge.Append(s.hashes[:0], leaf)
 	return cmp.Or(before, s.compare())
 }
 

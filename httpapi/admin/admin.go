@@ -189,6 +189,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
 //	GET    /admin/events?after=&project=&payment=&follow=true → JSON lines {"position","event"}
+//	GET    /admin/events?whole={project} → likewise, with {"position","leaf"} for what does not concern the project
 //	GET    /admin/acts?after=&project=  → JSON lines likewise: what operators did, and merchants' keys besides creating payments
 //	GET    /admin/backup                → the event log's file, with Payledger-Position
 //	POST   /admin/verify {"verifier_keys","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine

@@ -2,9 +2,12 @@ package admin
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
+	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/translog"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -25,9 +28,9 @@ func (a *admin) after(x *edge.Exchange, q edge.Query) (after, last eventstore.Po
 
 // events answers GET /admin/events: the records after a position, of one
 // project, one payment or of all, and with follow=true those that are still to
-// come.
+// come. With whole=PROJECT, all but those of the project and those that move its money are opaque.
 func (a *admin) events(x *edge.Exchange) error {
-	q, err := x.Query("after", "project", "payment", "follow")
+	q, err := x.Query("after", "project", "payment", "follow", "whole")
 	if err != nil {
 		return err
 	}
@@ -41,6 +44,12 @@ func (a *admin) events(x *edge.Exchange) error {
 	}
 	if err := a.checkProject(x, q); err != nil {
 		return err
+	}
+	whole := q["whole"]
+	if whole != "" {
+		if _, err := a.project(x, whole); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := edge.UntilStopping(x.Context(), a.cfg.Stopping)
 	defer cancel()
@@ -63,6 +72,12 @@ func (a *admin) events(x *edge.Exchange) error {
 	}
 	over := func(err error) bool { return follow && (ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed)) }
 	line := func(r eventstore.Stored) error {
+		if whole != "" && !a.concerns(r, whole) {
+			r = eventstore.OpaqueRecord(r.Position, domain.Digest(translog.LeafOf(r)))
+		}
+		if leaf, opaque := r.OpaqueLeaf(); opaque {
+			return out.Line(wire.EventLine{Position: uint64(r.Position), Leaf: leaf[:]})
+		}
 		return out.Line(wire.EventLine{Position: uint64(r.Position), Event: r.Body})
 	}
 	for r, err := range records {
@@ -93,4 +108,13 @@ func (a *admin) events(x *edge.Exchange) error {
 		return nil
 	}
 	return err
+}
+
+// concerns reports whether a record is the project's, or moves its money.
+func (a *admin) concerns(r eventstore.Stored, project string) bool {
+	if r.Stream.Project == project || r.Stream.Kind == eventstore.KindPayment {
+		return r.Stream.Project == project
+	}
+	event, err := a.cfg.Ledger.Codec.Event(r)
+	return err == nil && slices.ContainsFunc(domain.Postings(event), func(p domain.Posting) bool { return p.Project == project })
 }

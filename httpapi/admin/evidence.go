@@ -97,13 +97,9 @@ func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) e
 	if !e.LogID.IsZero() {
 		o.Origin = translog.Origin(e.LogID)
 	}
-	if o.Checkpoints, o.Verifiers, err = q.checkpoints(); err != nil {
+	if err := q.Set(&o); err != nil {
 		return err
 	}
-	if o.Witnesses, err = q.witnesses(); err != nil {
-		return err
-	}
-	o.Quorum = q.Quorum
 	if e.Missing != nil {
 		if o.Missing, err = e.Missing(ctx); err != nil {
 			return err
@@ -119,6 +115,16 @@ func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) e
 		return err
 	}
 	return errors.Join(emit(Line{Report: report}), emit(Line{Done: &LineDone{report.Last}}))
+}
+
+// Set sets what the log is compared with.
+func (q VerifyRequest) Set(o *audit.Options) (err error) {
+	if o.Checkpoints, o.Verifiers, err = q.checkpoints(); err != nil {
+		return err
+	}
+	o.Quorum = q.Quorum
+	o.Witnesses, err = q.witnesses()
+	return err
 }
 
 func (q VerifyRequest) checkpoints() (all []audit.Checkpoint, keys []*translog.Verifier, err error) {

@@ -82,8 +82,11 @@ func (l *Links) Current() int { return l.current }
 // URL is the payment link: base (a URL without a trailing slash), "/p/" and
 // the token. The same arguments always give the same link. It panics when the
 // master key of that version is not among the keys, because the link that was
-// made with it cannot be made again.
+// made with it cannot be made again. Without any keys, of a nil Links, the link is "".
 func (l *Links) URL(base string, version int, id domain.ID) string {
+	if l == nil {
+		return ""
+	}
 	room := make([]byte, 0, 128) // for most
 	return string(l.appendToken(append(append(room, base...), pathPrefix...), version, id))
 }

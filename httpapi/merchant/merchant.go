@@ -29,7 +29,7 @@ type Config struct {
 	Views     *projections.Engine
 	IDs       *domain.IDs      // the process's only source of event ids
 	Now       func() time.Time // default: time.Now
-	Links     *checkout.Links
+	Links     *checkout.Links  // nil: payments have no links, and none can be made
 	Routing   func() domain.Routing // the rules that choose new payments' routes; nil: they wait for one
 	PublicURL string                // where the world reaches this program; base of links and of problem types
 	Sandbox   Sandbox               // nil: no sandbox endpoints
@@ -73,8 +73,8 @@ func (c Config) Edge(log zerolog.Logger, m prometheus.Registerer, listener strin
 
 // Checked fills in the defaults and refuses what cannot work.
 func (c Config) Checked() (Config, error) {
-	if c.Ledger.Store == nil || c.Ledger.Codec == nil || c.Views == nil || c.IDs == nil || c.Links == nil {
-		return c, errors.New("httpapi: Ledger, Views, IDs and Links are needed")
+	if c.Ledger.Store == nil || c.Ledger.Codec == nil || c.Views == nil || c.IDs == nil {
+		return c, errors.New("httpapi: Ledger, Views and IDs are needed")
 	}
 	base, err := url.Parse(c.PublicURL)
 	switch {

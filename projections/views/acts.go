@@ -23,7 +23,7 @@ func (v *actsView) fold(c *change) {
 	switch r.Stream.Kind {
 	case eventstore.KindPayment:
 		act = r.Sequence > 1 && eventstore.CauseOf(r.Body).Actor != ""
-	case eventstore.KindDeliveries:
+	case eventstore.KindDeliveries, eventstore.KindOpaque:
 		act = false
 	}
 	if act {

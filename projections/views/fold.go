@@ -33,6 +33,8 @@ type Writer struct {
 	// MaxPending is the number of changed payments at which the views of payments
 	// are updated, unless a read comes first.
 	MaxPending int
+	// ProjectsOnly leaves out all views but the list of projects.
+	ProjectsOnly bool
 
 	views  *Views
 	change change // the one that Prepare made
@@ -43,6 +45,9 @@ type Writer struct {
 // *eventstore.CorruptError.
 func (w *Writer) Prepare(d Decoded) error {
 	w.change = change{Decoded: d}
+	if w.ProjectsOnly && d.Record.Stream.Kind != eventstore.KindProject {
+		return nil
+	}
 	switch d.Record.Stream.Kind {
 	case eventstore.KindProject:
 		w.prepareProject()
@@ -113,6 +118,10 @@ func PaymentID(r eventstore.Stored) (domain.ID, error) {
 // Fold folds the event that was prepared. The DB is locked.
 func (w *Writer) Fold() {
 	v, c := w.views, &w.change
+	if w.ProjectsOnly {
+		v.projects.fold(c)
+		return
+	}
 	if c.paymentAfter != nil {
 		v.payments.put(c.paymentBefore, c.paymentAfter)
 		v.pending.add(c.paymentBefore, c.paymentAfter)

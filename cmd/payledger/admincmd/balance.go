@@ -54,6 +54,9 @@ func (c Balance) Validate() error {
 	return nil
 }
 
+// open reads no more of the log in a file than the books.
+func (c Balance) open(a *cli.App, fn func(*cli.Client) error) error { return c.read(a, true, fn) }
+
 // Run prints balances or postings.
 func (c Balance) Run(a *cli.App) error {
 	switch {

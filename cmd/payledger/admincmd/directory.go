@@ -1,6 +1,7 @@
 package admincmd
 
 import (
+	"cmp"
 	"errors"
 
 	"payledger/cmd/payledger/cli"
@@ -58,5 +59,49 @@ func (c Directory) Holding(a *cli.App, o service.CoreOptions, fn func(*cli.Clien
 			err = closeErr
 		}
 	}()
+	return fn(m)
+}
+
+// Source is the flags of commands that only read: a data directory, or the log in a file.
+type Source struct {
+	Data string `help:"Data directory." placeholder:"DIR" json:"-"`
+	File string `help:"In place of --data: an exported bundle, or a copy of a ledger.db such as a backup." placeholder:"FILE" json:"-"`
+	Trust
+}
+
+// Trust is the flags that say what the log in a file is checked against.
+type Trust struct {
+	Checkpoint  []string `help:"Signed checkpoint that was kept elsewhere; may be given more than once." placeholder:"FILE" json:"-"`
+	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory or bundle." placeholder:"KEY|FILE" sep:"none" json:"-"`
+}
+
+// Anchors reads what the flags name.
+func (t Trust) Anchors() (datadir.TrustAnchors, error) {
+	return datadir.ReadTrustAnchors(t.Checkpoint, t.VerifierKey)
+}
+
+// Name is what is read.
+func (c Source) Name() string { return cmp.Or(c.File, c.Data) }
+
+// Reading runs fn with the admin interface of the server that runs on the directory, or of the
+// directory itself, which need not be writable, or of the file.
+func (c Source) Reading(a *cli.App, fn func(*cli.Client) error) error { return c.read(a, false, fn) }
+
+func (c Source) read(a *cli.App, booksOnly bool, fn func(*cli.Client) error) error {
+	switch {
+	case c.Name() == "":
+		return cli.Errorf(cli.ExitUsage, "missing flags: --data=DIR, which may not be empty, or --file=FILE")
+	case c.File == "":
+		return Directory{c.Data}.Holding(a, service.CoreOptions{Reading: true}, fn)
+	}
+	given, err := c.Anchors()
+	if err != nil {
+		return err
+	}
+	m, err := service.ReadFile(a.Ctx, c.File, given, booksOnly, a.Stderr)
+	if err != nil {
+		return err
+	}
+	defer m.Close() //nolint:errcheck // temporary
 	return fn(m)
 }

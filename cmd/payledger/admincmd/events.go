@@ -34,7 +34,7 @@ they are stored.`
 func (c eventsTailCmd) Run(a *cli.App) error {
 	return asking(a, c, "GET /admin/events", func(m *cli.Client, r request) error {
 		if c.Follow && !m.Live {
-			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow out", c.Data)
+			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow out", c.Name())
 		}
 		behind, err := r.eachLine(a, m, func(position uint64, e eventText) error {
 			return a.Print(nil, "%8d  %s  %-22s %s #%d  %s\n", position, e.At, e.Type, e.Stream, e.Sequence, e.Data)
@@ -77,8 +77,9 @@ func (r request) eachLine(a *cli.App, m *cli.Client, fn func(position uint64, e 
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var e struct {
-			Position uint64    `json:"position"`
-			Event    eventText `json:"event"`
+			Position uint64         `json:"position"`
+			Event    eventText      `json:"event"`
+			Leaf     jsontext.Value `json:"leaf"`
 		}
 		err := json.Unmarshal(lines.Bytes(), &e)
 		switch {
@@ -86,6 +87,7 @@ func (r request) eachLine(a *cli.App, m *cli.Client, fn func(position uint64, e 
 			err = fmt.Errorf("an event that cannot be read: %w", err)
 		case a.JSON:
 			_, err = fmt.Fprintf(a.Stdout, "%s\n", lines.Bytes())
+		case e.Leaf != nil: // of a bundle of another project
 		default:
 			err = fn(e.Position, e.Event)
 		}

@@ -21,7 +21,8 @@ type Payments struct {
 }
 
 type paymentsList struct {
-	OfProject
+	Reads
+	InProject
 	Status      string `help:"Only payments in this status: created, awaiting_payment, paid, expired, failed." placeholder:"STATUS" json:"status,omitzero"`
 	Disputed    bool   `help:"Only payments that were ever disputed." json:"disputed,omitzero"`
 	Currency    string `help:"Only payments in this currency." placeholder:"CODE" json:"currency,omitzero"`
@@ -29,10 +30,6 @@ type paymentsList struct {
 	From        string `help:"Only payments created at this time (2026-11-20T10:15:30Z) or later." placeholder:"TIME" json:"created_from,omitzero"`
 	To          string `help:"Only payments created before this time." placeholder:"TIME" json:"created_to,omitzero"`
 	Paged
-}
-
-func (c paymentsList) open(a *cli.App, fn func(*cli.Client) error) error {
-	return c.Reading(a, fn)
 }
 
 // Run lists the payments.

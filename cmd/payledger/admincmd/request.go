@@ -37,8 +37,9 @@ func (c Anyway) open(a *cli.App, fn func(*cli.Client) error) error {
 	return c.Holding(a, service.CoreOptions{}, fn)
 }
 
-// Reads is Anyway, for what only reads: it works on a directory that cannot be written to.
-type Reads struct{ Directory }
+// Reads is Anyway, for what only reads: it works on a directory that cannot be written to, and on the
+// log in a file.
+type Reads struct{ Source }
 
 func (c Reads) open(a *cli.App, fn func(*cli.Client) error) error {
 	return c.Reading(a, fn)
@@ -59,10 +60,15 @@ func (c Served) open(a *cli.App, fn func(*cli.Client) error) error {
 // OfProject is for commands on what belongs to a project: "{project}" of a path.
 type OfProject struct {
 	Anyway
+	InProject
+}
+
+// InProject is the flag of commands on what belongs to a project.
+type InProject struct {
 	Project string `help:"Project. Default: the only one there is." placeholder:"PROJECT_ID" json:"-"`
 }
 
-func (c OfProject) projectID(ctx context.Context, m *cli.Client) (string, error) {
+func (c InProject) projectID(ctx context.Context, m *cli.Client) (string, error) {
 	if c.Project != "" {
 		return c.Project, nil
 	}
@@ -72,12 +78,12 @@ func (c OfProject) projectID(ctx context.Context, m *cli.Client) (string, error)
 	}
 	switch len(list.Data) {
 	case 0:
-		return "", cli.Errorf(cli.ExitRefused, "there is no project yet: register one with \"payledger project create NAME --data %s\"", c.Data)
+		return "", cli.Errorf(cli.ExitRefused, "there is no project yet: register one with \"payledger project create NAME\"")
 	case 1:
 		return list.Data[0].ProjectID, nil
 	}
-	return "", cli.Errorf(cli.ExitUsage, "--project is missing, and there are %d projects: name one of those that \"payledger project list --data %s\" shows",
-		len(list.Data), c.Data)
+	return "", cli.Errorf(cli.ExitUsage, "--project is missing, and there are %d projects: name one of those that \"payledger project list\" shows",
+		len(list.Data))
 }
 
 // Paged is the flag of lists that are shown in part.

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -40,6 +41,18 @@ func ReadTrustAnchors(checkpoints, keys []string) (p TrustAnchors, err error) {
 		p.Verifiers = append(p.Verifiers, v)
 	}
 	return p, nil
+}
+
+// Open opens a checkpoint of the log with this origin.
+func (p TrustAnchors) Open(c audit.Checkpoint, origin string) (translog.Checkpoint, error) {
+	opened, err := audit.Open(c.Signed, p.Verifiers)
+	if err == nil && opened.Origin != origin {
+		err = fmt.Errorf("it is of the log %s, this is %s", opened.Origin, origin)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return opened, err
 }
 
 // AddWitnesses reads the keys of witnesses, of which a quorum must vouch for a

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"payledger/cmd/payledger/cli"
@@ -68,6 +69,8 @@ func (b *Bundle) each(fn func(h *tar.Header, r io.Reader) error) error {
 			return b.unreadable(err)
 		case h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeXGlobalHeader:
 			continue
+		case !filepath.IsLocal(h.Name):
+			return cli.Errorf(cli.ExitDirectory, "%s is not a bundle, it holds %q, a path that leads out of the archive", b.Path, h.Name)
 		}
 		h.Name = path.Clean(h.Name)
 		if err := fn(h, in); err != nil {
@@ -80,10 +83,13 @@ func (b *Bundle) unreadable(err error) error {
 	return cli.Errorf(cli.ExitDirectory, "%s cannot be read: %w", b.Path, err)
 }
 
+// isEvents reports whether an entry holds the events.
+func isEvents(h *tar.Header) bool { return h.Typeflag == tar.TypeReg && path.Base(h.Name) == EventsFile }
+
 // Events calls fn with the lines of the events.
 func (b *Bundle) Events(fn func(io.Reader) error) error {
 	return b.each(func(h *tar.Header, r io.Reader) error {
-		if h.Typeflag != tar.TypeReg || path.Base(h.Name) != EventsFile {
+		if !isEvents(h) {
 			return nil
 		}
 		return fn(r)

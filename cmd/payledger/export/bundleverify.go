@@ -9,23 +9,22 @@ import (
 	"iter"
 
 	"payledger/cmd/payledger/cli"
-	"payledger/cmd/payledger/datadir"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/translog"
 )
 
-// Verify checks the bundle from the first event to the last. Everything in it is read once for the
+// Verify checks the bundle from the first event to the last, against what o names. Everything in it is read once for the
 // hashes and the small files, then the events once more. The manifest can be made to match an
 // altered journal, so the journal is written again from the events and compared.
-func (b *Bundle) Verify(ctx context.Context, given datadir.TrustAnchors, progress func(done, total eventstore.Position)) (*audit.Report, error) {
+func (b *Bundle) Verify(ctx context.Context, o audit.Options, progress func(done, total eventstore.Position)) (*audit.Report, error) {
 	in, err := b.Survey()
 	if err != nil {
 		return nil, OpenFailed(err)
 	}
 	sums, small := in.sums, in.Small
-	o := audit.Options{Codec: eventstore.NewCodec(), Bare: true, Progress: progress, Checkpoints: given.Checkpoints, Verifiers: given.Verifiers, Witnesses: given.Witnesses, Quorum: given.Quorum}
-	own := len(given.Verifiers) == 0
+	o.Codec, o.Bare, o.Progress = eventstore.NewCodec(), true, progress
+	own := len(o.Verifiers) == 0
 	if _, ok := sums[CheckpointFile]; ok {
 		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: b.CheckpointName(), Signed: small[CheckpointFile], Beside: true})
 	}
@@ -38,7 +37,7 @@ func (b *Bundle) Verify(ctx context.Context, given datadir.TrustAnchors, progres
 	}
 	var stated Manifest
 	faults := ReadManifest(in, &stated)
-	o.Total = eventstore.Position(stated.Events)
+	o.Total, o.Project = eventstore.Position(stated.Events), stated.Project
 	if !stated.LogID.IsZero() {
 		o.Origin = translog.Origin(stated.LogID)
 	}

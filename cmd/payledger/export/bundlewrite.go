@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"payledger/cmd/payledger/cli"
@@ -18,31 +19,41 @@ import (
 
 // WriteBundle writes what an auditor needs into a tar file: the events that a fresh
 // checkpoint covers, no more and no fewer, the journal of them, the checkpoint and
-// the key it is signed with.
-func WriteBundle(ctx context.Context, m *cli.Client, d datadir.Dir, output string, stderr io.Writer) (done Done, err error) {
-	signed, point, key, err := freshCheckpoint(ctx, m, d)
+// the key it is signed with. With a project, all but its events and those that move its money are
+// opaque.
+func WriteBundle(ctx context.Context, m *cli.Client, key, project, output string, stderr io.Writer) (done Done, err error) {
+	signed, point, err := freshCheckpoint(ctx, m, key)
 	if err != nil {
 		return done, err
 	}
 	return done, whenWhole(output, func(unfinished string) error {
-		dir := unfinished + ".parts"
-		if done, err = writeParts(ctx, m, dir, signed, point, key, stderr); err != nil {
+		w := bundleWriter{m: m, dir: unfinished + ".parts", signed: signed, point: point, key: key, project: project, stderr: stderr}
+		if done, err = w.parts(ctx); err != nil {
 			return err
 		}
-		return packBundle(unfinished, dir)
+		return packBundle(unfinished, w.dir)
 	})
 }
 
-// writeParts writes the files of a bundle into a new directory.
-func writeParts(ctx context.Context, m *cli.Client, dir string, signed []byte, point translog.Checkpoint, key string, stderr io.Writer) (done Done, err error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
+type bundleWriter struct {
+	m            *cli.Client
+	dir          string // of the unfinished files
+	signed       []byte
+	point        translog.Checkpoint
+	key, project string
+	stderr       io.Writer
+}
+
+// parts writes the files of a bundle into a new directory.
+func (w bundleWriter) parts(ctx context.Context) (done Done, err error) {
+	if err := os.Mkdir(w.dir, 0o700); err != nil {
 		return done, err
 	}
-	file := func(name string) string { return filepath.Join(dir, name) }
+	file := func(name string) string { return filepath.Join(w.dir, name) }
 	for _, part := range []struct{ name, format, doing string }{
 		{EventsFile, "jsonl", "Exporting events"}, {JournalFile, "hledger", "Writing the journal"},
 	} {
-		x := Pass{m: m, format: newFormat(part.format), last: point.Size, progress: cli.Progress(stderr, part.doing)}
+		x := Pass{m: w.m, format: newFormat(part.format), whole: w.project, last: w.point.Size, progress: cli.Progress(w.stderr, part.doing)}
 		written, err := x.create(ctx, file(part.name))
 		if err != nil {
 			return done, err
@@ -51,37 +62,53 @@ func writeParts(ctx context.Context, m *cli.Client, dir string, signed []byte, p
 			done = written
 		}
 	}
-	if err := datadir.WriteFileSynced(file(CheckpointFile), signed); err != nil {
+	if err := datadir.WriteFileSynced(file(CheckpointFile), w.signed); err != nil {
 		return done, err
 	}
-	if err := datadir.WriteFileSynced(file(KeyFile), []byte(key+"\n")); err != nil {
+	if err := datadir.WriteFileSynced(file(KeyFile), []byte(w.key+"\n")); err != nil {
 		return done, err
 	}
-	return done, writeManifest(dir, point)
+	return done, writeManifest(w.dir, w.point, w.project)
 }
 
-// freshCheckpoint asks for a checkpoint and opens it with the directory's key.
-func freshCheckpoint(ctx context.Context, m *cli.Client, d datadir.Dir) (signed []byte, point translog.Checkpoint, key string, err error) {
-	if key, err = d.OwnVerifierKey(); err != nil {
-		return nil, point, "", err
+// DirectoryKey is the verifier key for a bundle of a directory's log.
+func DirectoryKey(d datadir.Dir) (string, error) {
+	key, err := d.OwnVerifierKey()
+	if err == nil && key == "" {
+		err = cli.Errorf(cli.ExitDirectory, "%s has no log.key, so there is no signed checkpoint to put into a bundle", d)
 	}
-	if key == "" {
-		return nil, point, "", cli.Errorf(cli.ExitDirectory, "%s has no log.key, so there is no signed checkpoint to put into a bundle", d)
+	return key, err
+}
+
+// FileKey is the verifier key for a bundle of the log in a file.
+func FileKey(name string) (string, error) {
+	b, err := OpenBundle(name)
+	if err != nil {
+		return "", err
 	}
+	if b == nil {
+		return "", cli.Errorf(cli.ExitUsage, "%s holds no signed checkpoint to put into a bundle: export it from a data directory, or from a bundle", name)
+	}
+	in, err := b.Survey()
+	return strings.TrimSpace(string(in.Small[KeyFile])), OpenFailed(err)
+}
+
+// freshCheckpoint asks for a checkpoint and opens it with the key.
+func freshCheckpoint(ctx context.Context, m *cli.Client, key string) (signed []byte, point translog.Checkpoint, err error) {
 	verifier, err := translog.ParseVerifier(key)
 	if err != nil {
-		return nil, point, "", err
+		return nil, point, err
 	}
 	resp, err := m.Send(ctx, http.MethodGet, "/admin/log/checkpoint", nil)
 	if err != nil {
-		return nil, point, "", err
+		return nil, point, err
 	}
 	defer resp.Body.Close()
 	if signed, err = io.ReadAll(io.LimitReader(resp.Body, translog.MaxCheckpoint)); err != nil {
-		return nil, point, "", fmt.Errorf("reading the checkpoint: %w", err)
+		return nil, point, fmt.Errorf("reading the checkpoint: %w", err)
 	}
 	point, err = verifier.Open(signed)
-	return signed, point, key, err
+	return signed, point, err
 }
 
 func copyInto(w io.Writer, name string) error {

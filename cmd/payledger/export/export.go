@@ -33,6 +33,7 @@ type Pass struct {
 	project  string
 	after    eventstore.Position
 	last     eventstore.Position // where to stop
+	whole    string              // the only project whose events are not opaque; "": all
 	progress func(done, total eventstore.Position)
 }
 
@@ -59,6 +60,9 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 	q := url.Values{"after": {strconv.FormatUint(uint64(after), 10)}}
 	if x.project != "" {
 		q.Set("project", x.project)
+	}
+	if x.whole != "" {
+		q.Set("whole", x.whole)
 	}
 	resp, err := x.m.Send(ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
 	if err != nil {

@@ -2,6 +2,7 @@ package export
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/url"
@@ -44,6 +45,11 @@ const jsonlStart, jsonlMiddle, jsonlEnd = `{"position":`, `,"event":`, "}"
 func (jsonlFormat) header() string { return "" }
 
 func (jsonlFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
+	if leaf, opaque := r.OpaqueLeaf(); opaque {
+		dst = strconv.AppendUint(append(dst, jsonlStart...), uint64(r.Position), 10)
+		dst = base64.StdEncoding.AppendEncode(append(dst, `,"leaf":"`...), leaf[:])
+		return append(dst, `"}`+"\n"...), nil
+	}
 	return AppendLine(dst, r.Position, r.Body), nil
 }
 

@@ -17,10 +17,11 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// Manifest names a bundle's log, how many events there are, and the SHA-256 of
+// Manifest names a bundle's log, the project of a bundle that has only that one's events as they are, how many events there are, and the SHA-256 of
 // each of its files.
 type Manifest struct {
 	LogID  domain.ID         `json:"log_id"`
+	Project string `json:"project,omitempty"` // the only one whose events are not opaque; "": all
 	Events uint64            `json:"events"`
 	SHA256 map[string]string `json:"sha256"`
 }
@@ -29,12 +30,12 @@ func bundleParts() []string {
 	return []string{CheckpointFile, KeyFile, EventsFile, JournalFile}
 }
 
-func writeManifest(dir string, point translog.Checkpoint) error {
+func writeManifest(dir string, point translog.Checkpoint, project string) error {
 	id, ok := domain.ParseID(point.Origin[strings.LastIndexByte(point.Origin, '/')+1:])
 	if !ok || translog.Origin(id) != point.Origin {
 		return fmt.Errorf("the checkpoint is of the log %s, which is not one of payledger's", point.Origin)
 	}
-	m := Manifest{LogID: id, Events: uint64(point.Size), SHA256: make(map[string]string)}
+	m := Manifest{LogID: id, Project: project, Events: uint64(point.Size), SHA256: make(map[string]string)}
 	for _, name := range bundleParts() {
 		sum := sha256.New()
 		if err := copyInto(sum, filepath.Join(dir, name)); err != nil {

@@ -100,6 +100,9 @@ func (c *collected) addBundle(b *export.Bundle) error {
 		return cli.Errorf(cli.ExitDirectory, "%s cannot be restored: %s: %s. It has to be a whole bundle. Nothing was changed",
 			b.Path, export.ManifestFile, strings.Join(faults, "; "))
 	}
+	if manifest.Project != "" {
+		return cli.Errorf(cli.ExitDirectory, "%s cannot be restored: it has the events of project %s only, of the others their hashes. Nothing was changed", b.Path, manifest.Project)
+	}
 	c.parts = append(c.parts, &part{
 		name: b.Path, log: manifest.LogID, checkpoint: in.Small[export.CheckpointFile], key: in.Small[export.KeyFile],
 		records: lines(stated, b.Events),

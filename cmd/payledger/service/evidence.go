@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,8 +15,9 @@ import (
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
+	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/bolt"
+	"payledger/eventstore/audit"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/projections"
 	"payledger/projections/check"
@@ -27,27 +27,33 @@ import (
 // directory's or a copy's. Nothing but a running server's is ever written to.
 type Evidence struct {
 	Dir    datadir.Dir // "" for a file
+	Bundle bool        // which has a key and a checkpoint of its own
 	Verify func(context.Context, httpadmin.VerifyRequest, func(httpadmin.Line) error) error
 	Replay func(context.Context, httpadmin.ReplayRequest, func(httpadmin.Line) error) error
 	Close  func() error
 }
 
 // OpenEvidence opens what the path names. It waits for a directory that another process is about to
-// serve, or to leave, as long as other commands do.
-func OpenEvidence(ctx context.Context, path string) (*Evidence, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, cli.Errorf(cli.ExitDirectory, "%s does not exist: name a data directory, a copy of a ledger.db or an exported bundle", path)
-	case err != nil:
-		return nil, cli.Errorf(cli.ExitDirectory, "%w", err)
-	case !info.IsDir():
-		return openStopped(path, "")
+// serve, or to leave, as long as other commands do. given is what a file is checked against before it
+// is replayed.
+func OpenEvidence(ctx context.Context, path string, given datadir.TrustAnchors, stderr io.Writer) (*Evidence, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return fileEvidence(path, given, stderr)
 	}
 	d := datadir.Dir(path)
 	var stopped *Evidence
-	live, err := d.Reach(ctx, func() (err error) {
-		stopped, err = openStopped(d.Ledger(), d)
+	live, err := d.Reach(ctx, func() error {
+		_, store, err := openFile(d.Ledger())
+		if err == nil {
+			e := evidenceOf(store, store.LogID())
+			e.Structure, e.Missing = store.VerifyStructure, store.MissingCheckpoints
+			e.Compare = func(ctx context.Context, told httpadmin.Progress) (check.Comparison, error) {
+				return check.File(ctx, projections.Config{
+					Path: d.Projections(), Store: store, Codec: e.Ledger.Codec, LogID: store.LogID(), Progress: told,
+				})
+			}
+			stopped = &Evidence{Dir: d, Verify: e.Verify, Replay: e.Replay, Close: store.Close}
+		}
 		return err
 	})
 	if live {
@@ -56,27 +62,43 @@ func OpenEvidence(ctx context.Context, path string) (*Evidence, error) {
 	return stopped, err
 }
 
-// openStopped opens a log that no process writes to.
-func openStopped(file string, d datadir.Dir) (*Evidence, error) {
-	store, err := bolt.OpenReadOnly(file)
-	switch {
-	case errors.Is(err, bolt.ErrLocked):
-		return nil, cli.Errorf(cli.ExitInUse, "%s is in use by a process that does not answer on its admin socket: %w", file, err)
-	case err != nil:
-		return nil, cli.Errorf(cli.ExitDirectory, "opening the event log: %w", err)
+func evidenceOf(s eventstore.Store, log domain.ID) httpadmin.Evidence {
+	return httpadmin.Evidence{Ledger: eventstore.Ledger{Store: s, Codec: eventstore.NewCodec()}, LogID: log}
+}
+
+// fileEvidence is the log in a file, which is opened when it is asked for.
+func fileEvidence(path string, given datadir.TrustAnchors, stderr io.Writer) (*Evidence, error) {
+	bundle, store, err := openFile(path)
+	if err != nil {
+		return nil, err
 	}
-	codec := eventstore.NewCodec()
-	e := httpadmin.Evidence{
-		Ledger: eventstore.Ledger{Store: store, Codec: codec}, LogID: store.LogID(), Missing: store.MissingCheckpoints, Structure: store.VerifyStructure,
-	}
-	if d != "" {
-		e.Compare = func(ctx context.Context, told httpadmin.Progress) (check.Comparison, error) {
-			return check.File(ctx, projections.Config{
-				Path: d.Projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: told,
-			})
+	e := &Evidence{Close: func() error { return nil }}
+	if e.Bundle = bundle != nil; e.Bundle {
+		e.Verify = func(ctx context.Context, q httpadmin.VerifyRequest, emit func(httpadmin.Line) error) error {
+			var o audit.Options
+			if err := q.Set(&o); err != nil {
+				return err
+			}
+			report, err := bundle.Verify(ctx, o, cli.Progress(stderr, "Checking the log"))
+			if err != nil {
+				return err
+			}
+			return emit(httpadmin.Line{Report: report})
 		}
+	} else {
+		of := evidenceOf(store, store.LogID())
+		of.Structure, of.Missing = store.VerifyStructure, store.MissingCheckpoints
+		e.Verify, e.Close = of.Verify, store.Close
 	}
-	return &Evidence{Dir: d, Verify: e.Verify, Replay: e.Replay, Close: store.Close}, nil
+	e.Replay = func(ctx context.Context, q httpadmin.ReplayRequest, emit func(httpadmin.Line) error) error {
+		log, err := openChecked(ctx, path, given, stderr)
+		if err != nil {
+			return err
+		}
+		defer log.Close() //nolint:errcheck // only read
+		return evidenceOf(log, log.LogID()).Replay(ctx, q, emit)
+	}
+	return e, nil
 }
 
 // liveEvidence asks the server that runs on the directory.

@@ -1,0 +1,256 @@
+package export
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"time"
+
+	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/datadir"
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/audit"
+	"payledger/eventstore/translog"
+)
+
+// Log is the log in a bundle, an eventstore.Store that can only be read: where it lies, so that its
+// size does not matter. Of a record, Prev is only the position before it.
+type Log struct {
+	file   *os.File
+	lines  *io.SectionReader
+	marks  []mark // every markEach events
+	last   eventstore.Position
+	signed []byte // the bundle's checkpoint
+	stated Manifest
+}
+
+// mark is a place between two lines.
+type mark struct {
+	after  eventstore.Position
+	offset int64
+	at     time.Time // of the event before it
+}
+
+const markEach = 1 << 10
+
+// ErrBundle: a bundle cannot be written to.
+var ErrBundle = errors.New("a bundle can only be read")
+
+// CheckedLog checks the bundle and opens its log: the manifest, the positions, and the tree of the
+// events against the bundle's checkpoint and those that were given. It does not check that the rules
+// lead to the events, which Verify does. notes are about what that does not prove.
+func (b *Bundle) CheckedLog(ctx context.Context, given datadir.TrustAnchors, progress func(done, total eventstore.Position)) (_ *Log, note string, err error) {
+	in, err := b.Survey()
+	if err != nil {
+		return nil, "", OpenFailed(err)
+	}
+	l := &Log{}
+	refuse := func(format string, args ...any) (*Log, string, error) {
+		return nil, "", cli.Errorf(cli.ExitVerify, "%s is not as it was exported: "+format+". \"payledger verify %[1]s\" tells more",
+			append([]any{b.Path}, args...)...)
+	}
+	if faults := ReadManifest(in, &l.stated); len(faults) > 0 {
+		return refuse("%s: %s", ManifestFile, faults[0])
+	}
+	if len(given.Verifiers) == 0 {
+		v, err := translog.ParseVerifier(string(in.Small[KeyFile]))
+		if err != nil {
+			return nil, "", cli.Errorf(cli.ExitDirectory, "%s: %s: %w", b.Path, KeyFile, err)
+		}
+		given.Verifiers = append(given.Verifiers, v)
+		note = "its verifier key came with it: give the one you got from the server's operator with --verifier-key"
+	}
+	l.signed = in.Small[CheckpointFile]
+	var own translog.Checkpoint
+	var pinned []translog.Checkpoint
+	for _, c := range append(given.Checkpoints, audit.Checkpoint{Name: b.CheckpointName(), Signed: l.signed}) {
+		if own, err = given.Open(c, translog.Origin(l.stated.LogID)); err != nil {
+			return refuse("%v", err)
+		}
+		pinned = append(pinned, own)
+	}
+	if err := l.open(b); err != nil {
+		return nil, "", OpenFailed(err)
+	}
+	if err := l.check(ctx, pinned, progress); err != nil {
+		return refuse("%v", errors.Join(err, l.Close()))
+	}
+	if l.last != own.Size || uint64(l.last) != l.stated.Events {
+		err := l.Close()
+		return refuse("it has %d events, its manifest names %d, its checkpoint covers %d%v", l.last, l.stated.Events, own.Size, errText(err))
+	}
+	return l, note, nil
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "; " + err.Error()
+}
+
+// open finds the events in the archive.
+func (l *Log) open(b *Bundle) (err error) {
+	if l.file, err = os.Open(b.Path); err != nil {
+		return err
+	}
+	for in := tar.NewReader(l.file); ; {
+		h, err := in.Next()
+		if err != nil {
+			return errors.Join(b.unreadable(err), l.file.Close())
+		}
+		if isEvents(h) {
+			start, err := l.file.Seek(0, io.SeekCurrent) // tar reads whole blocks, no further
+			l.lines = io.NewSectionReader(l.file, start, h.Size)
+			return err
+		}
+	}
+}
+
+// check reads all events once, and compares their tree with the checkpoints.
+func (l *Log) check(ctx context.Context, pinned []translog.Checkpoint, progress func(done, total eventstore.Position)) error {
+	tree := translog.NewStreaming(pinned...)
+	l.marks = []mark{{}}
+	total := eventstore.Position(l.stated.Events)
+	for r, err := range l.from(mark{}) {
+		_, opaque := r.OpaqueLeaf()
+		switch {
+		case err != nil:
+			return err
+		case r.Position != l.last+1:
+			return fmt.Errorf("position %d follows %d", r.Position, l.last)
+		case opaque && l.stated.Project == "":
+			return fmt.Errorf("the event at position %d is opaque, in a bundle that should be whole", r.Position)
+		}
+		if err := tree.AppendLeaf(translog.LeafOf(r.Stored)); err != nil {
+			return err
+		}
+		if l.last = r.Position; l.last%markEach == 0 {
+			if l.marks = append(l.marks, mark{l.last, r.next, r.At}); ctx.Err() != nil {
+				return ctx.Err()
+			}
+			progress(l.last, max(l.last, total))
+		}
+	}
+	for _, c := range pinned {
+		if c.Size > l.last {
+			return &translog.TruncatedError{Checkpoint: c, Size: l.last}
+		}
+	}
+	return nil
+}
+
+// placed is a record and where the line after its own begins.
+type placed struct {
+	eventstore.Stored
+	next int64
+}
+
+// from reads the lines after a mark.
+func (l *Log) from(m mark) iter.Seq2[placed, error] {
+	return func(yield func(placed, error) bool) {
+		in := bufio.NewReaderSize(io.NewSectionReader(l.lines, m.offset, l.lines.Size()-m.offset), audit.MaxLine)
+		for at := m; ; {
+			line, err := in.ReadSlice('\n')
+			if errors.Is(err, io.EOF) && len(line) == 0 {
+				return
+			}
+			var r eventstore.Stored
+			if err == nil {
+				r, err = audit.Line(line)
+			}
+			if err != nil {
+				yield(placed{}, &eventstore.CorruptError{Position: at.after + 1, Reason: "the line cannot be read: " + err.Error()})
+				return
+			}
+			if _, opaque := r.OpaqueLeaf(); opaque {
+				r.At = at.at // as far as times go, it belongs to the event before it
+			} else if r.Sequence > 1 {
+				r.Prev = r.Position - 1
+			}
+			at = mark{r.Position, at.offset + int64(len(line)), r.At}
+			if !yield(placed{r, at.offset}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// LogID names the log.
+func (l *Log) LogID() domain.ID { return l.stated.LogID }
+
+// Project is the only one whose events are not opaque; "" for a whole log.
+func (l *Log) Project() string { return l.stated.Project }
+
+// Checkpoint is the bundle's own.
+func (l *Log) Checkpoint(context.Context) ([]byte, error) { return l.signed, nil }
+
+// Append implements eventstore.Store: nothing can be appended.
+func (l *Log) Append(_ context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	return slices.Repeat([]eventstore.Appended{{Err: ErrBundle}}, len(commits))
+}
+
+// Load implements eventstore.Store. It reads the whole log.
+func (l *Log) Load(ctx context.Context, s eventstore.Stream) iter.Seq2[eventstore.Stored, error] {
+	return l.Scan(ctx, 0, eventstore.Filter(s))
+}
+
+// LoadAfter implements eventstore.Store.
+func (l *Log) LoadAfter(ctx context.Context, s eventstore.Stream, after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
+	return l.Scan(ctx, after, eventstore.Filter(s))
+}
+
+// Claimed implements eventstore.Store: keys matter to commands, and there are none.
+func (l *Log) Claimed(context.Context, string, domain.Digest) (eventstore.Stored, bool, error) {
+	return eventstore.Stored{}, false, nil
+}
+
+// Scan implements eventstore.Store.
+func (l *Log) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
+	return func(yield func(eventstore.Stored, error) bool) {
+		if after >= l.last {
+			return
+		}
+		for r, err := range l.from(l.marks[after/markEach]) {
+			if err == nil && (r.Position <= after || !f.Matches(r.Stream)) {
+				continue
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(r.Stored, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Follow implements eventstore.Store. Nothing is ever added.
+func (l *Log) Follow(ctx context.Context, after eventstore.Position, f eventstore.Filter, fn func(eventstore.Stored) error) error {
+	for r, err := range l.Scan(ctx, after, f) {
+		if err == nil {
+			err = fn(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Last implements eventstore.Store.
+func (l *Log) Last(context.Context) (eventstore.Position, error) { return l.last, nil }
+
+// LastOf implements eventstore.Store.
+func (l *Log) LastOf(context.Context, eventstore.Filter) (eventstore.Position, error) { return l.last, nil }
+
+// Close implements eventstore.Store.
+func (l *Log) Close() error { return l.file.Close() }

@@ -1,0 +1,154 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/export"
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/translog"
+	httpadmin "payledger/httpapi/admin"
+	"payledger/httpapi/merchant"
+	"payledger/projections"
+)
+
+// logFile is the log in a file, an exported bundle or a copy of a ledger.db.
+type logFile interface {
+	eventstore.Store
+	LogID() domain.ID
+}
+
+// openFile opens what is no directory: the bundle is not nil, or the copy.
+func openFile(path string) (*export.Bundle, *bolt.Store, error) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, cli.Errorf(cli.ExitDirectory, "%s does not exist: name a data directory, a copy of a ledger.db or an exported bundle", path)
+	case err != nil:
+		return nil, nil, cli.Errorf(cli.ExitDirectory, "%w", err)
+	case info.IsDir():
+		return nil, nil, cli.Errorf(cli.ExitDirectory, "%s is a directory: name it with --data", path)
+	}
+	if bundle, err := export.OpenBundle(path); err != nil || bundle != nil {
+		return bundle, nil, err
+	}
+	store, err := bolt.OpenReadOnly(path)
+	switch {
+	case errors.Is(err, bolt.ErrLocked):
+		return nil, nil, cli.Errorf(cli.ExitInUse, "%s is in use by a process that does not answer on its admin socket: %w", path, err)
+	case errors.Is(err, bolt.ErrForeign):
+		return nil, nil, cli.Errorf(cli.ExitDirectory, "%s is neither an exported bundle nor a copy of a ledger.db: %w", path, err)
+	case err != nil:
+		return nil, nil, cli.Errorf(cli.ExitDirectory, "opening the event log: %w", err)
+	}
+	return nil, store, nil
+}
+
+// openChecked opens the log in a file and checks that it is as it was recorded: a bundle against its
+// checkpoint, a copy in its structure, both against the checkpoints that are given.
+func openChecked(ctx context.Context, path string, given datadir.TrustAnchors, stderr io.Writer) (logFile, error) {
+	progress := cli.Progress(stderr, "Checking the log")
+	bundle, store, err := openFile(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case bundle != nil:
+		log, note, err := bundle.CheckedLog(ctx, given, progress)
+		if err == nil && note != "" {
+			fmt.Fprintf(stderr, "payledger: %s: %s\n", path, note)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return log, nil
+	}
+	if err := checkCopy(ctx, store, given, progress); err != nil {
+		if ctx.Err() == nil {
+			err = cli.Errorf(cli.ExitVerify, "%s is damaged or was altered: %w. \"payledger verify %[1]s\" tells more", path, err)
+		}
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// checkCopy checks the structure of a copy, and its tree against the checkpoints.
+func checkCopy(ctx context.Context, store *bolt.Store, given datadir.TrustAnchors, progress func(done, total eventstore.Position)) error {
+	var pinned []translog.Checkpoint
+	last, err := store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range given.Checkpoints {
+		opened, err := given.Open(c, translog.Origin(store.LogID()))
+		if err != nil {
+			return err
+		}
+		if opened.Size > last {
+			return &translog.TruncatedError{Checkpoint: opened, Size: last}
+		}
+		pinned = append(pinned, opened)
+	}
+	if err := store.VerifyStructure(ctx); err != nil || len(pinned) == 0 {
+		return err
+	}
+	tree := translog.NewStreaming(pinned...)
+	for r, err := range store.Scan(ctx, 0, eventstore.Filter{}) {
+		if err == nil {
+			err = tree.Append(r.Body)
+		}
+		if err != nil {
+			return err
+		}
+		if r.Position%progressEach == 0 {
+			progress(r.Position, last)
+		}
+	}
+	return nil
+}
+
+// progressEach is after how many events progress is told.
+const progressEach = 1 << 13
+
+// ReadFile checks the log in a file and serves the admin interface on it to this process, for
+// commands that only read. Everything derived from it lies in a temporary directory. With booksOnly
+// only balances can be asked for.
+func ReadFile(ctx context.Context, path string, given datadir.TrustAnchors, booksOnly bool, stderr io.Writer) (_ *cli.Client, err error) {
+	log, err := openChecked(ctx, path, given, stderr)
+	if err != nil {
+		return nil, err
+	}
+	tmp, err := os.MkdirTemp("", "payledger")
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	closeAll := func() error { return errors.Join(log.Close(), os.RemoveAll(tmp)) }
+	codec := eventstore.NewCodec()
+	views, err := projections.Open(ctx, projections.Config{
+		Path: filepath.Join(tmp, "projections.db"), Store: log, Codec: codec, LogID: log.LogID(), BooksOnly: booksOnly,
+		Progress: cli.Progress(stderr, "Reading the log"),
+	})
+	if err != nil {
+		return nil, errors.Join(err, closeAll())
+	}
+	config := httpadmin.Config{Log: zerolog.New(io.Discard), Config: merchant.Config{
+		Ledger: eventstore.Ledger{Store: log, Codec: codec}, Views: views,
+		IDs: domain.NewIDs(time.Now, rand.Reader, domain.ID{}), PublicURL: "http://payledger", Stopping: context.Background(),
+	}}
+	if of, bundle := log.(*export.Log); bundle {
+		config.Checkpoint = of.Checkpoint
+	}
+	handler, err := httpadmin.New(config)
+	return serveAdmin(datadir.Dir(tmp), handler, err, func() error { return errors.Join(views.Close(), closeAll()) })
+}
