@@ -180,7 +180,7 @@ func (d Dir) MustExist() error {
 		return cli.Errorf(cli.ExitDirectory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)
 	}
 	if err == nil && !info.IsDir() {
-		return cli.Errorf(cli.ExitDirectory, "%s is not a directory: name the one that holds ledger.db", d)
+		return cli.Errorf(cli.ExitDirectory, "%s is not a directory: name the one that holds ledger.db, or a bundle or backup with --file", d)
 	}
 	_, err = os.Stat(d.Ledger())
 	if errors.Is(err, fs.ErrPermission) {
