@@ -62,9 +62,11 @@ func (a *api) routes() []edge.Route {
 	}...)
 	table = append(table, settlements.Routes(a.cfg.Config, a.m)...)
 	if a.cfg.Checkpoint != nil {
-		table = append(table, edge.Route{
-			Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: projects.Audit, Handle: h.GetCheckpoint,
-		})
+		table = append(
+			table,
+			edge.Route{Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: projects.Audit, Handle: h.GetCheckpoint},
+			edge.Route{Method: "GET", Path: merchant.PaymentsPath + "/{id}/proof", Operation: "getReceipt", Scope: projects.Audit, Handle: h.GetReceipt},
+		)
 	}
 	if a.cfg.Connectors != nil {
 		table = append(table, edge.Route{Method: "POST", Path: "/connectors/{route}", Operation: "notify", Handle: newNotified(a.cfg).notify})

@@ -182,7 +182,7 @@ func rooms() []room {
 			folder:  "eventstore/translog",
 			why:     "a program that checks the log needs only this, so that the check can be read and trusted by itself",
 			ours:    []string{"domain", "eventstore"},
-			modules: []string{"golang.org/x/mod/sumdb", "github.com/transparency-dev/formats/note"},
+			modules: []string{"golang.org/x/mod/sumdb", "github.com/transparency-dev/formats/note", "github.com/transparency-dev/formats/proof"},
 			keepOut: []string{"encoding/json", "net", "os"},
 			noClock: true,
 		},

@@ -65,6 +65,7 @@ type commandLine struct {
 	Balance    admincmd.Balance  `cmd:"" help:"Print the books: balances, statements, late funds."`
 	Export     exportCmd         `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
 	Verify     verifyCmd         `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
+	Proof      admincmd.Proof    `cmd:"" help:"Print a payment's receipt: its events, and the proof that the log holds them."`
 	Replay     replayCmd         `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
 	Backup     backupCmd         `cmd:"" help:"Copy the event log to a file, also while a server runs."`
 	Restore    restoreCmd        `cmd:"" help:"Put a backup, an export, or what several of them and EVENTS have, in the place of a directory's event log."`

@@ -24,8 +24,8 @@ import (
 
 // replayCmd folds the log from its first event.
 type replayCmd struct {
-	Data    string `help:"Data directory, of a running server or a stopped one." placeholder:"DIR"`
-	File    string `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, or an exported bundle."`
+	Data string `help:"Data directory, of a running server or a stopped one." placeholder:"DIR"`
+	File string `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, or an exported bundle."`
 	admincmd.Trust
 	Check   bool   `help:"Compare the projections with a rebuild from the log, byte for byte."`
 	AsOf    string `help:"Print the state as of this position, or this time." placeholder:"POSITION|TIME"`

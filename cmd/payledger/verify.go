@@ -15,17 +15,19 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/service"
+	"payledger/eventstore"
 	"payledger/eventstore/audit"
+	"payledger/eventstore/translog"
 	httpadmin "payledger/httpapi/admin"
 )
 
 // verifyCmd checks a log from the first event to the last.
 type verifyCmd struct {
-	Data        string   `help:"Data directory, of a running server or a stopped one." placeholder:"DIR"`
-	File        string   `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, or an exported bundle."`
+	Data string `help:"Data directory, of a running server or a stopped one." placeholder:"DIR"`
+	File string `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, an exported bundle, or a payment's receipt."`
 	admincmd.Trust
-	WitnessKey  []string `help:"Key of a witness, or a file with one on each line: its cosignatures of the checkpoints are checked; may be given more than once." placeholder:"KEY|FILE" sep:"none"`
-	Quorum      int      `help:"How many of the witnesses must vouch for a checkpoint of this log." placeholder:"N"`
+	WitnessKey []string `help:"Key of a witness, or a file with one on each line: its cosignatures of the checkpoints are checked; may be given more than once." placeholder:"KEY|FILE" sep:"none"`
+	Quorum     int      `help:"How many of the witnesses must vouch for a checkpoint of this log." placeholder:"N"`
 }
 
 // Help is shown by --help.
@@ -39,12 +41,19 @@ The verdict on integrity says whether anything was altered, that on completeness
 whether anything is missing. A cut-off end shows only against a checkpoint that was
 kept elsewhere: give it with --checkpoint. A witness has its own copy of the log and
 signs a checkpoint too when it agrees ("payledger log cosign"): --witness-key says which
-of them to believe, --quorum how many must agree. Exit code 7: something is wrong with the
+of them to believe, --quorum how many must agree. A receipt of "payledger proof" is judged
+by itself, with --verifier-key. Exit code 7: something is wrong with the
 log; 3: it cannot be opened at all.`
 }
 
 // Run verifies.
 func (c verifyCmd) Run(a *cli.App) error {
+	if text, err := readReceipt(c.File); err != nil || text != nil {
+		if err != nil {
+			return err
+		}
+		return c.receipt(a, text)
+	}
 	report, err := c.check(a)
 	if err != nil {
 		return err
@@ -194,3 +203,55 @@ func writeReport(w io.Writer, r *audit.Report) error {
 }
 
 func words(o audit.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }
+
+// readReceipt reads a receipt; nil if the file is something else.
+func readReceipt(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the caller opens it in another way and reports the error
+	}
+	defer f.Close() //nolint:errcheck // only read
+	head := make([]byte, len(translog.ReceiptStart))
+	if n, err := io.ReadFull(f, head); err != nil || string(head[:n]) != translog.ReceiptStart {
+		return nil, nil //nolint:nilerr // likewise
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, translog.MaxReceipt))
+	return append(head, rest...), err
+}
+
+// receipt judges a receipt.
+func (c verifyCmd) receipt(a *cli.App, text []byte) error {
+	given, err := c.given()
+	if err != nil {
+		return err
+	}
+	if len(given.Verifiers) == 0 {
+		return cli.Errorf(cli.ExitUsage, "a receipt needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
+	}
+	r, err := audit.CheckReceipt(text, audit.Options{
+		Codec: eventstore.NewCodec(), Verifiers: given.Verifiers, Witnesses: given.Witnesses, Quorum: given.Quorum,
+	})
+	if err != nil {
+		return cli.Errorf(cli.ExitVerify, "%s proves nothing: %w", c.File, err)
+	}
+	if a.JSON {
+		return a.PrintJSON(r)
+	}
+	fmt.Fprintf(a.Stdout, "payment       %s of project %s: %s, %s %s\n", r.Payment, r.Project, r.Status, r.Amount, r.Currency)
+	for _, of := range r.Refunds {
+		fmt.Fprintf(a.Stdout, "refund        %s %s%s\n", of.ID, of.Status, map[bool]string{true: ", returned"}[of.Returned])
+	}
+	for _, e := range r.Events {
+		fmt.Fprintf(a.Stdout, "event         %s  %-26s at position %d  %s\n", e.At, e.Type, e.Position, e.Actor)
+	}
+	for _, w := range r.Witnesses {
+		vouches := "does not vouch for it"
+		if w.At != nil {
+			vouches = "vouched for it at " + w.At.Format(time.RFC3339)
+		}
+		fmt.Fprintf(a.Stdout, "witness       %s %s\n", w.Name, vouches)
+	}
+	_, err = fmt.Fprintf(a.Stdout, "integrity     ok: the log %s of %s holds these events, as the rules lead to them\n"+
+		"completeness  not checked: a receipt cannot prove that the payment has no later events\n", r.Origin, cli.Count(r.Size, "event"))
+	return err
+}

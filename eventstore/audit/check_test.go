@@ -195,7 +195,7 @@ func TestLines(t *testing.T) {
 		"cut off":           {append(slices.Clone(lines[:7]), lines[7][:40]), DamagedRecord, 8},
 		"cut between lines": {lines[:7], Truncated, 8},
 		"a line removed":    {slices.Concat(lines[:7], lines[8:]), Gap, 8},
-		"a line too long":   {slices.Concat(lines[:7], []string{strings.Repeat("x", 3*maxLine) + "\n"}, lines[8:]), DamagedRecord, 8},
+		"a line too long":   {slices.Concat(lines[:7], []string{strings.Repeat("x", 3*MaxLine) + "\n"}, lines[8:]), DamagedRecord, 8},
 		"a member added":    {slices.Concat(lines[:7], []string{strings.Replace(lines[7], "{", `{"x":1,`, 1)}, lines[8:]), DamagedRecord, 8},
 		"a blank added":     {slices.Concat(lines[:7], []string{strings.Replace(lines[7], `"data":`, `"data": `, 1)}, lines[8:]), WrongRoot, 1},
 	} {

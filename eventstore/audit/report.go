@@ -120,10 +120,10 @@ type Report struct {
 	// against the log itself.
 	Projections Verdict `json:"projections"`
 
-	Events   uint64              `json:"events"`   // number of readable records, opaque ones among them
+	Events   uint64              `json:"events"`            // number of readable records, opaque ones among them
 	Project  string              `json:"project,omitempty"` // the only one whose events are not opaque; "": all
 	Opaque   uint64              `json:"opaque,omitempty"`  // number of events of which only the leaf's hash is known
-	Payments uint64              `json:"payments"` // number of payment streams
+	Payments uint64              `json:"payments"`          // number of payment streams
 	Projects uint64              `json:"projects"`
 	Last     eventstore.Position `json:"last"`           // the greatest position seen
 	Root     *tlog.Hash          `json:"root,omitempty"` // of the tree over all events; absent when an event cannot be read

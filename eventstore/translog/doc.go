@@ -39,6 +39,34 @@
 //	{"position":3,"size":88417,"hashes":["…",…]}
 //	{"from":70000,"to":88417,"hashes":["…",…]}
 //
+// # Receipts
+//
+// A receipt proves the events of a payment: a head, a block for each event, in the order of the log,
+// and the checkpoint. A block is the event's stored bytes on one line, and its inclusion as a C2SP
+// tlog-proof (https://c2sp.org/tlog-proof) has it. An empty line ends the head and each block; so a
+// block without its first line, an empty line and the checkpoint are a whole tlog-proof.
+//
+//	payledger receipt v1
+//	payment 01M7W78FJBM8T4R7B5N0C1D2E3
+//	events 2
+//
+//	{"id":"01M7W78FJB…","type":"payment.created",…}
+//	c2sp.org/tlog-proof@v1
+//	index 2
+//	gSKyXoYZUgZ6jduWYrkDOARinOMGJveXjgMkBTcdPlQ=
+//
+//	{"id":"01M7W7EYW0…","type":"payment.paid",…}
+//	c2sp.org/tlog-proof@v1
+//	index 7
+//	B95lDa8R83lS8n0eG+o0buTxRKQTYFi//1U8anccXmA=
+//	EKNzoDWG8LGC0Yp9o+sv3qllpMP9uHQ9B20KNL+Q1zs=
+//
+//	payledger/01M7W78FJBM8T4R7B5N0C1D2E3
+//	88417
+//	nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=
+//
+//	— payledger/01M7W78FJBM8T4R7B5N0C1D2E3 Az3grlgt…
+//
 // # Tiles
 //
 // The tree's hashes are served as C2SP tlog-tiles (https://c2sp.org/tlog-tiles):

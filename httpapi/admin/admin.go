@@ -97,6 +97,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "GET", Path: "/admin/payments", Operation: "adminFindPayments", Handle: a.findPayments},
 		{Method: "GET", Path: "/admin/payments/open", Operation: "adminListOpenWork", Handle: a.listOpenWork},
 		{Method: "GET", Path: "/admin/payments/{id}", Operation: "adminGetPayment", Handle: a.getPayment},
+		{Method: "GET", Path: "/admin/payments/{id}/proof", Operation: "adminGetReceipt", Handle: h.GetReceipt},
 		{Method: "GET", Path: "/admin/balance", Operation: "adminBalance", Handle: a.balance},
 		{Method: "GET", Path: "/admin/balance/statement", Operation: "adminStatement", Handle: a.statement},
 		{Method: "GET", Path: "/admin/balance/late-funds", Operation: "adminLateFunds", Handle: a.lateFunds},
@@ -167,6 +168,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/payments?reference=&route= → {"data":[wire.OperatorsPayment…]}, oldest first within a route
 //	GET    /admin/payments/open?project=&route=&limit=&cursor= → {"data":[wire.OpenWork…],"next_cursor"}, of at most limit payments, oldest first
 //	GET    /admin/payments/{payment_id} → wire.OperatorsPayment
+//	GET    /admin/payments/{payment_id}/proof → the payment's receipt, text
 //	POST   /admin/payments/{payment_id}/ask → wire.OperatorsPayment, once its provider was asked
 //	POST   /admin/payments/{payment_id}/returns {"reference"} → 201 domain.Return; 200 if there is one already
 //	POST   /admin/payments/{payment_id}/settlements wire.Settle → 201 domain.Settlement; 200 if it was settled so before

@@ -51,6 +51,59 @@ func (a *API) Checkpoint(ctx context.Context, c Caller) ([]byte, error) {
 	return signed, err
 }
 
+// GetReceipt answers GET /v1/payments/{id}/proof.
+func (h Handlers) GetReceipt(x *edge.Exchange) error {
+	text, err := h.api.Receipt(x.Context(), CallerOf(x), x.Vars["id"])
+	if err != nil {
+		return err
+	}
+	ReplyReceipt(x, x.Vars["id"], text)
+	return nil
+}
+
+// ReplyReceipt answers a payment's receipt as a file.
+func ReplyReceipt(x *edge.Exchange, payment string, text []byte) {
+	x.Header().Set("Content-Disposition", `attachment; filename="`+payment+`.receipt"`)
+	x.ReplyBytes(http.StatusOK, "text/plain; charset=utf-8", text)
+}
+
+// Receipt proves all events of a payment under a fresh checkpoint: see package translog. Needs
+// audit.
+func (a *API) Receipt(ctx context.Context, c Caller, id string) ([]byte, error) {
+	if err := a.Admit(&c, projects.Audit, nil); err != nil {
+		return nil, err
+	}
+	p, err := a.payment(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	if a.cfg.Checkpoint == nil {
+		return nil, wire.Problem{Code: domain.PathNotFound, Detail: "There is no signed checkpoint that could prove it."}
+	}
+	r := translog.Receipt{Payment: p.ID}
+	if r.Checkpoint, err = a.Checkpoint(ctx, c); err != nil {
+		return nil, err
+	}
+	size, err := translog.SizeOf(r.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	for e, err := range a.cfg.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID)) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Position > size {
+			break
+		}
+		proof, err := a.cfg.Views.Inclusion(ctx, e.Position, size)
+		if err != nil {
+			return nil, err
+		}
+		r.Events = append(r.Events, translog.ProvenEvent{Position: e.Position, Body: e.Body, Hashes: proof.Hashes})
+	}
+	return r.Text(), nil
+}
+
 // GetInclusionProof answers GET /v1/log/proof/inclusion.
 func (h Handlers) GetInclusionProof(x *edge.Exchange) error {
 	position, size, err := bounds(x, "position", "size")

@@ -27,9 +27,9 @@ import (
 type Config struct {
 	Ledger    eventstore.Ledger
 	Views     *projections.Engine
-	IDs       *domain.IDs      // the process's only source of event ids
-	Now       func() time.Time // default: time.Now
-	Links     *checkout.Links  // nil: payments have no links, and none can be made
+	IDs       *domain.IDs           // the process's only source of event ids
+	Now       func() time.Time      // default: time.Now
+	Links     *checkout.Links       // nil: payments have no links, and none can be made
 	Routing   func() domain.Routing // the rules that choose new payments' routes; nil: they wait for one
 	PublicURL string                // where the world reaches this program; base of links and of problem types
 	Sandbox   Sandbox               // nil: no sandbox endpoints

@@ -84,7 +84,9 @@ func (b *Bundle) unreadable(err error) error {
 }
 
 // isEvents reports whether an entry holds the events.
-func isEvents(h *tar.Header) bool { return h.Typeflag == tar.TypeReg && path.Base(h.Name) == EventsFile }
+func isEvents(h *tar.Header) bool {
+	return h.Typeflag == tar.TypeReg && path.Base(h.Name) == EventsFile
+}
 
 // Events calls fn with the lines of the events.
 func (b *Bundle) Events(fn func(io.Reader) error) error {

@@ -20,10 +20,10 @@ import (
 // Manifest names a bundle's log, the project of a bundle that has only that one's events as they are, how many events there are, and the SHA-256 of
 // each of its files.
 type Manifest struct {
-	LogID  domain.ID         `json:"log_id"`
-	Project string `json:"project,omitempty"` // the only one whose events are not opaque; "": all
-	Events uint64            `json:"events"`
-	SHA256 map[string]string `json:"sha256"`
+	LogID   domain.ID         `json:"log_id"`
+	Project string            `json:"project,omitempty"` // the only one whose events are not opaque; "": all
+	Events  uint64            `json:"events"`
+	SHA256  map[string]string `json:"sha256"`
 }
 
 func bundleParts() []string {

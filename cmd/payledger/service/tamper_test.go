@@ -214,7 +214,7 @@ func serves(t *testing.T, d datadir.Dir, ready func(at Addresses, log *healthtes
 // verified checks a directory as the command does, by the server if one runs.
 func verified(t *testing.T, d datadir.Dir) *audit.Report {
 	t.Helper()
-	e, err := OpenEvidence(t.Context(), string(d))
+	e, err := OpenEvidence(t.Context(), string(d), datadir.TrustAnchors{}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
