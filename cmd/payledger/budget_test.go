@@ -30,12 +30,12 @@ func budgets() []budget {
 		{"events are on disk before the answer", 5250, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3200, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},
-		{"auditors verify the log", 4100, []string{
+		{"auditors verify the log", 4650, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
-			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence",
+			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
 		}},
-		{"backup, export, restore, and what is saved of damaged files", 2650, []string{
+		{"backup, export, restore, and what is saved of damaged files", 2900, []string{
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
@@ -77,7 +77,7 @@ func budgets() []budget {
 		}},
 		{"documents", 400, []string{"httpapi/docs"}},
 		{"the operator's API", 750, []string{"httpapi/admin"}},
-		{"commands", 2250, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
+		{"commands", 2300, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
 		{"composition and data directory", 3250, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process", "cmd/payledger/httpserver", "cmd/payledger/otlp",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",

@@ -106,6 +106,11 @@ func TestAuditorsREADME(t *testing.T) {
 		After: "cat journal.hledger",
 		Want:  []string{"integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "awaiting_payment", "1500.00 RUB"},
 	}, doctest.Section{
+		Heading: "With nothing but a file", Start: startPaidDemo,
+		Before: `payledger log key --data "$DATA" > verifier.key
+payledger export --data "$DATA" --format bundle --output books.tar`,
+		Want: []string{"integrity     ok", "merchant_payable", "Nothing is open", "key.issued", "paid, 1500.00 RUB", "completeness  not checked: a receipt"},
+	}, doctest.Section{
 		Heading: "Witnesses", Start: startPaidDemo,
 		Before: `payledger log key --data "$DATA" > verifier.key
 payledger log checkpoint --data "$DATA" > monday.checkpoint

@@ -8,8 +8,5 @@ func (v *visit) proof() error {
 	if err == nil {
 		err = v.SaveSession()
 	}
-	if err == nil {
-		merchant.ReplyReceipt(v.X, v.Vars["id"], text)
-	}
-	return err
+	return merchant.ReplyReceipt(v.X, v.Vars["id"], text, err)
 }

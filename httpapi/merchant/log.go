@@ -54,17 +54,16 @@ func (a *API) Checkpoint(ctx context.Context, c Caller) ([]byte, error) {
 // GetReceipt answers GET /v1/payments/{id}/proof.
 func (h Handlers) GetReceipt(x *edge.Exchange) error {
 	text, err := h.api.Receipt(x.Context(), CallerOf(x), x.Vars["id"])
-	if err != nil {
-		return err
-	}
-	ReplyReceipt(x, x.Vars["id"], text)
-	return nil
+	return ReplyReceipt(x, x.Vars["id"], text, err)
 }
 
-// ReplyReceipt answers a payment's receipt as a file.
-func ReplyReceipt(x *edge.Exchange, payment string, text []byte) {
-	x.Header().Set("Content-Disposition", `attachment; filename="`+payment+`.receipt"`)
-	x.ReplyBytes(http.StatusOK, "text/plain; charset=utf-8", text)
+// ReplyReceipt answers a payment's receipt, as a file.
+func ReplyReceipt(x *edge.Exchange, id string, text []byte, err error) error {
+	if err == nil {
+		x.Header().Set("Content-Disposition", `attachment; filename="`+id+`.receipt"`)
+		x.ReplyBytes(http.StatusOK, "text/plain; charset=utf-8", text)
+	}
+	return err
 }
 
 // Receipt proves all events of a payment under a fresh checkpoint: see package translog. Needs
@@ -89,13 +88,13 @@ func (a *API) Receipt(ctx context.Context, c Caller, id string) ([]byte, error) 
 		return nil, err
 	}
 	for e, err := range a.cfg.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID)) {
-		if err != nil {
-			return nil, err
-		}
-		if e.Position > size {
+		if err == nil && e.Position > size {
 			break
 		}
-		proof, err := a.cfg.Views.Inclusion(ctx, e.Position, size)
+		var proof translog.InclusionProof
+		if err == nil {
+			proof, err = a.cfg.Views.Inclusion(ctx, e.Position, size)
+		}
 		if err != nil {
 			return nil, err
 		}
