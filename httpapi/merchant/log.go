@@ -42,7 +42,7 @@ func (a *API) Checkpoint(ctx context.Context, c Caller) ([]byte, error) {
 		return nil, err
 	}
 	if a.cfg.Checkpoint == nil {
-		return nil, wire.Problem{Code: domain.PathNotFound}
+		return nil, wire.Problem{Code: domain.PathNotFound, Detail: "There is no signed checkpoint here."}
 	}
 	signed, err := a.cfg.Checkpoint(ctx)
 	if errors.Is(err, ErrComparing) {
@@ -66,8 +66,7 @@ func ReplyReceipt(x *edge.Exchange, id string, text []byte, err error) error {
 	return err
 }
 
-// Receipt proves all events of a payment under a fresh checkpoint: see package translog. Needs
-// audit.
+// Receipt proves a payment's events under a fresh checkpoint: see package translog. Needs audit.
 func (a *API) Receipt(ctx context.Context, c Caller, id string) ([]byte, error) {
 	if err := a.Admit(&c, projects.Audit, nil); err != nil {
 		return nil, err
@@ -76,31 +75,23 @@ func (a *API) Receipt(ctx context.Context, c Caller, id string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	if a.cfg.Checkpoint == nil {
-		return nil, wire.Problem{Code: domain.PathNotFound, Detail: "There is no signed checkpoint that could prove it."}
-	}
-	r := translog.Receipt{Payment: p.ID}
-	if r.Checkpoint, err = a.Checkpoint(ctx, c); err != nil {
-		return nil, err
-	}
-	size, err := translog.SizeOf(r.Checkpoint)
+	signed, err := a.Checkpoint(ctx, c)
 	if err != nil {
 		return nil, err
 	}
+	r := translog.Receipt{Payment: p.ID, Checkpoint: signed}
+	size, err := translog.SizeOf(signed)
 	for e, err := range a.cfg.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID)) {
-		if err == nil && e.Position > size {
-			break
+		if err != nil || e.Position > size {
+			return r.Text(), err
 		}
-		var proof translog.InclusionProof
-		if err == nil {
-			proof, err = a.cfg.Views.Inclusion(ctx, e.Position, size)
-		}
+		proof, err := a.cfg.Views.Inclusion(ctx, e.Position, size)
 		if err != nil {
 			return nil, err
 		}
 		r.Events = append(r.Events, translog.ProvenEvent{Position: e.Position, Body: e.Body, Hashes: proof.Hashes})
 	}
-	return r.Text(), nil
+	return r.Text(), err
 }
 
 // GetInclusionProof answers GET /v1/log/proof/inclusion.
