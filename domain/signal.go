@@ -2,6 +2,7 @@ package domain
 
 import (
 	"crypto/sha256"
+	"slices"
 	"unicode"
 )
 
@@ -193,4 +194,37 @@ type ParkedPage struct {
 	Signals    uint64         `json:"signals"`       // number of all parked signals
 	Bytes      uint64         `json:"bytes"`         // their size; beyond LimitBytes the oldest are removed
 	LimitBytes int64          `json:"limit_bytes"`
+}
+
+// References are the references under which a provider may know the payment: those of attempts and
+// of money that came in.
+func (p Payment) References() []string {
+	var all []string
+	for _, a := range p.Attempts {
+		all = withReference(all, a.Reference)
+	}
+	for _, s := range p.Signals {
+		if s.Route == p.Route && s.RefundID == nil && s.Outcome == OutcomePaid {
+			all = withReference(all, s.Reference)
+		}
+	}
+	return all
+}
+
+// ReferencesBack are the references of the payment's refunds, returns and disputes.
+func (p Payment) ReferencesBack() []string {
+	var all []string
+	for _, s := range p.Signals {
+		if s.Route == p.Route && (s.RefundID != nil || s.Outcome.AboutDispute()) {
+			all = withReference(all, s.Reference)
+		}
+	}
+	return all
+}
+
+func withReference(all []string, reference string) []string {
+	if reference == "" || slices.Contains(all, reference) {
+		return all
+	}
+	return append(all, reference)
 }

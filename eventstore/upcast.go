@@ -10,6 +10,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/installation"
 	"payledger/domain/projects"
+	"payledger/domain/settlement"
 )
 
 // Upcaster converts the raw JSON data of one event type from version From to the
@@ -56,6 +57,8 @@ func upcasters() []Upcaster {
 		{Type: installation.TypeNATSConsumerCreated, From: 1, Lift: unchanged},
 		{Type: installation.TypeNATSConsumerReset, From: 1, Lift: unchanged},
 		{Type: installation.TypeNATSConsumerRemoved, From: 1, Lift: unchanged},
+		// Version 2 adds the currency of what is settled, which may be absent.
+		{Type: settlement.TypeLineResolved, From: 1, Lift: unchanged},
 		// Version 2 adds the provider's reason, which may be absent.
 		{Type: domain.TypeRefundFailed, From: 1, Lift: unchanged},
 		{Type: domain.TypeRefundSucceeded, From: 1, Lift: unchanged},

@@ -286,7 +286,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/worker",
 			why:     "it changes state by commands alone, and what waits for it are views, whose interfaces it declares",
-			ours:    []string{"domain", "eventstore", "notifier/health"},
+			ours:    []string{"domain", "domain/settlement", "eventstore", "notifier/health"},
 			modules: []string{prometheus, zerolog, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json", "net"},
 		},

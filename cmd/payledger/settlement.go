@@ -190,6 +190,9 @@ type statement struct {
 	Summary settlement.Summary    `json:"summary"`
 	Results []resultTotals        `json:"results"`
 	Waiting []wire.SettlementLine `json:"waiting"` // the first of them
+
+	DisputesOpened int `json:"disputes_opened"`
+	DisputesWon    int `json:"disputes_won"`
 }
 
 type resultTotals struct {
@@ -215,9 +218,15 @@ func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum doma
 		}
 		for _, l := range page.Data {
 			if before := cleared[l.PaymentID]; l.Result == settlement.Settled && l.Repeats(before.Of(l.Line)) {
-				l.Result = settlement.SettledBefore
+				l.Result, l.Says = settlement.SettledBefore, ""
 			} else if l.Result == settlement.Settled {
 				cleared[l.PaymentID] = before.With(l.Line, "")
+			}
+			switch l.Says {
+			case domain.OutcomeDisputed:
+				s.DisputesOpened++
+			case domain.OutcomeDisputeWon:
+				s.DisputesWon++
 			}
 			totals[l.Result] = settlement.AddTotals(totals[l.Result], l.Line)
 			if l.Result.Waits() {
@@ -259,6 +268,9 @@ func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum doma
 		if err := admincmd.PrintSettlementLines(a, s.Waiting); err != nil {
 			return err
 		}
+	}
+	if s.DisputesOpened+s.DisputesWon > 0 {
+		fmt.Fprintf(a.Stdout, "\nDisputes that it opens: %d; that it says are won: %d.\n", s.DisputesOpened, s.DisputesWon)
 	}
 	return a.Note("Nothing is recorded: add --apply.")
 }

@@ -1,8 +1,11 @@
 package settlement
 
 import (
+	"cmp"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"payledger/domain"
@@ -33,27 +36,37 @@ type RecordLines struct {
 type ResolveLine struct {
 	Number     int
 	To         Resolution
-	Payment    string     // its id, with ToPayment
-	Project    string     // of the payment
-	Settles    domain.Sum // with ToPayment, see Settles
-	FeesPaidBy Bearer     // with ToPayment
-	Reason     string
+	Payment    string          // its id, with ToPayment and Matched
+	Project    string          // of the payment
+	Settles    domain.Sum      // with them, see Settles
+	Currency   domain.Currency // of Settles
+	FeesPaidBy Bearer          // with them
+	Reason     string          // "" with Matched
 }
 
-// Settles is how much of what is owed for the payment a line clears that the operator says is for
-// it: the payment's amount, or the line's own where late funds of the payment have that amount.
-func Settles(l Line, p domain.Payment) domain.Sum {
+// Settles is how much of what is owed for the payment a line clears that is for it: the payment's
+// amount or that of the dispute, or the line's own where late funds of the payment have that amount.
+// A line in another currency clears the payment's own, except of late funds; without a currency it
+// clears nothing, because nothing is known of the dispute that it names.
+func Settles(l Line, p domain.Payment) (domain.Sum, domain.Currency) {
 	amount := domain.SumOf(p.Amount)
 	late := slices.ContainsFunc(p.Late, func(f domain.LateFund) bool {
 		return f.Currency == l.Currency && (l.Gross == domain.SumOf(f.Amount) || l.Gross == domain.SumOf(-f.Amount))
 	})
-	switch {
-	case late || l.Currency != p.Currency || l.Kind != KindPayment && l.Kind != KindRefund:
-		return l.Gross
-	case l.Gross.Sign() < 0:
-		return amount.Neg()
+	switch disputed := l.Kind != KindPayment && l.Kind != KindRefund; {
+	case late || disputed && l.Currency == p.Currency:
+		return l.Gross, l.Currency
+	case disputed:
+		d, known := p.Dispute(l.Reference)
+		if !known {
+			return domain.Sum{}, ""
+		}
+		amount = domain.SumOf(d.Amount)
 	}
-	return amount
+	if l.Gross.Sign() < 0 {
+		amount = amount.Neg()
+	}
+	return amount, p.Currency
 }
 
 // Find finds a line in suspense.
@@ -74,7 +87,11 @@ const (
 	ToPayment Resolution = "payment"
 	ToFee     Resolution = "fee"
 	WriteOff  Resolution = "write_off"
+	Matched   Resolution = "matched" // to a payment, by itself: its reference has become known, and it settles it
 )
+
+// Settles reports whether the line settles a payment.
+func (r Resolution) Settles() bool { return r == ToPayment || r == Matched }
 
 // MaxReason is the longest reason of a resolution, in code points.
 const MaxReason = 256
@@ -105,16 +122,19 @@ func (c ResolveLine) decide(b Book) (domain.Event, error) {
 	if at < 0 {
 		return nil, &domain.Refusal{Code: domain.SettlementLineNotFound}
 	}
-	if n := utf8.RuneCountInString(c.Reason); n == 0 || n > MaxReason || domain.HasControl(c.Reason) {
+	if n := utf8.RuneCountInString(c.Reason); (n == 0) != (c.To == Matched) || n > MaxReason || domain.HasControl(c.Reason) {
 		return nil, domain.FieldErrors{{Field: "reason", Code: domain.InvalidValue}}
 	}
 	e := LineResolved{Route: b.Route, Report: b.Report, Line: b.Waiting[at], To: c.To, Reason: c.Reason}
 	_, named := domain.ParseID(c.Payment)
 	switch {
 	case c.To == ToFee || c.To == WriteOff:
-	case c.To == ToPayment && named && c.Project != "" && c.FeesPaidBy.Valid():
+	case c.To.Settles() && named && c.Project != "" && c.FeesPaidBy.Valid() && c.Currency.TwoMinorDigits():
 		e.Payment, e.Project, e.FeesPaidBy, e.Settles = c.Payment, c.Project, c.FeesPaidBy, c.Settles
 		e.Elsewhere = c.Project != b.Project
+		if line, err := e.Line.Entry(); err == nil && line.Currency != c.Currency {
+			e.SettlesIn = c.Currency
+		}
 	default:
 		return nil, domain.FieldErrors{{Field: "payment", Code: domain.InvalidValue}}
 	}
@@ -123,10 +143,8 @@ func (c ResolveLine) decide(b Book) (domain.Event, error) {
 
 // waiting is the index in Waiting of a line, or -1.
 func (b Book) waiting(number int) int {
-	return slices.IndexFunc(b.Waiting, func(t Text) bool {
-		e, err := t.Entry()
-		return err == nil && e.Number == number
-	})
+	begin := strconv.Itoa(number) + " "
+	return slices.IndexFunc(b.Waiting, func(t Text) bool { return strings.HasPrefix(string(t), begin) })
 }
 
 // Evolve applies an event. Others change nothing.
@@ -158,7 +176,7 @@ func (b Book) Redecide(e domain.Event) error {
 		if err != nil {
 			return err
 		}
-		c = ResolveLine{line.Number, e.To, e.Payment, e.Project, e.Settles, e.FeesPaidBy, e.Reason}
+		c = ResolveLine{line.Number, e.To, e.Payment, e.Project, e.Settles, cmp.Or(e.SettlesIn, line.Currency), e.FeesPaidBy, e.Reason}
 	default:
 		return errors.New("it is no event of a report's lines")
 	}

@@ -71,6 +71,31 @@ func (l Line) Repeats(settled []string) bool {
 	})
 }
 
+// Names reports whether a reference of the payment, or of its refund or dispute, is that of the line.
+func (l Line) Names(p domain.Payment) bool {
+	return l.Reference != "" && (slices.Contains(p.References(), l.Reference) ||
+		l.Kind != KindPayment && slices.Contains(p.ReferencesBack(), l.Reference))
+}
+
+// Says is what the provider says of a dispute by a line that settles the paid payment: it is open
+// where the line takes money, and won where it brings all of it back. A line never says that a dispute
+// is lost: one whose money is taken stays open until that is heard otherwise. It says nothing of a
+// dispute where that would change nothing, and nothing without its reference.
+func (l Line) Says(p domain.Payment) (domain.Signal, bool) {
+	abs := l.Gross
+	s := domain.Signal{Route: p.Route, Outcome: domain.OutcomeDisputeWon, Reference: l.Reference, Currency: p.Currency}
+	if l.Gross.Sign() < 0 {
+		abs, s.Outcome = l.Gross.Neg(), domain.OutcomeDisputed
+	}
+	if l.Kind != KindDispute || l.Reference == "" || p.Status != domain.Paid || l.Currency != p.Currency || !l.fits(domain.SumOf(p.Amount)) {
+		return s, false
+	}
+	_, small := abs.Bits()
+	s.Amount = domain.Amount(small) // it fits, so it is below an Amount
+	d, known := p.Dispute(l.Reference)
+	return s, !known || s.Outcome == domain.OutcomeDisputeWon && d.Status == domain.DisputeOpen && d.Amount == s.Amount
+}
+
 // fits reports whether the line can be for a payment of the amount. Refunds are of all of it,
 // disputes of a part. Both bring money where it comes back.
 func (l Line) fits(amount domain.Sum) bool {

@@ -61,7 +61,7 @@ func (e ReportLines) Postings() []domain.Posting {
 		all.add("", domain.SettlementTransit(e.Route), l.Currency, l.Net)
 		switch l.Result {
 		case Settled:
-			all.settle("", e.Route, e.FeesPaidBy, l)
+			all.settle("", e.Route, e.FeesPaidBy, l, l.Gross, l.Currency)
 		case Charged:
 			all.add("", domain.ProviderFees, l.Currency, l.Net.Neg())
 		default:
@@ -71,27 +71,29 @@ func (e ReportLines) Postings() []domain.Posting {
 	return all.inOrder()
 }
 
-// LineResolved records that the operator took a line out of suspense. It is in the stream of
-// the book that has the line.
+// LineResolved records that a line was taken out of suspense, by the operator or, where it is
+// Matched, by itself. It is in the stream of the book that has the line.
 type LineResolved struct {
-	Route      string     `json:"route"`
-	Report     string     `json:"report"`
-	Line       Text       `json:"line"` // as it was recorded
-	To         Resolution `json:"to"`
-	Payment    string     `json:"payment,omitempty"` // with ToPayment, as are these:
-	Project    string     `json:"project,omitempty"`
-	Elsewhere  bool       `json:"elsewhere,omitempty"` // the payment's project is not the one of the book
-	Settles    domain.Sum `json:"settles,omitzero"`    // of what is owed for the payment; the rest of the gross amount is lost or won
-	FeesPaidBy Bearer     `json:"fees_paid_by,omitempty"`
-	Reason     string     `json:"reason"` // the operator's words
+	Route      string          `json:"route"`
+	Report     string          `json:"report"`
+	Line       Text            `json:"line"` // as it was recorded
+	To         Resolution      `json:"to"`
+	Payment    string          `json:"payment,omitempty"` // with ToPayment and Matched, as are these:
+	Project    string          `json:"project,omitempty"`
+	Elsewhere  bool            `json:"elsewhere,omitempty"`  // the payment's project is not the one of the book
+	Settles    domain.Sum      `json:"settles,omitzero"`     // of what is owed for the payment; the rest of the gross amount is lost or won
+	SettlesIn  domain.Currency `json:"settles_in,omitempty"` // the currency of Settles; "": the line's
+	FeesPaidBy Bearer          `json:"fees_paid_by,omitempty"`
+	Reason     string          `json:"reason"` // the operator's words
 }
 
 // Type implements domain.Event.
 func (LineResolved) Type() string { return TypeLineResolved }
 
 // Postings move the amount from suspense to the payment's receivable, with what is more or less than
-// that on losses, to provider fees or to losses. Between the books of two projects it passes through settlement transit, so that those
-// of each add up to zero.
+// that on losses, to provider fees or to losses. What is settled in another currency than the line's is
+// lost in that currency, and the line's amount is won in its own. Between the books of two projects the
+// amount passes through settlement transit, so that those of each add up to zero.
 func (e LineResolved) Postings() []domain.Posting {
 	l, err := e.Line.Entry()
 	if err != nil {
@@ -100,16 +102,16 @@ func (e LineResolved) Postings() []domain.Posting {
 	var all postings
 	all.add("", domain.SettlementSuspense, l.Currency, l.Net)
 	switch e.To {
-	case ToPayment:
-		project := ""
+	case ToPayment, Matched:
+		project, settlesIn := "", cmp.Or(e.SettlesIn, l.Currency)
 		if e.Elsewhere {
 			project = e.Project
 			all.add("", domain.SettlementTransit(e.Route), l.Currency, l.Net.Neg())
 			all.add(project, domain.SettlementTransit(e.Route), l.Currency, l.Net)
 		}
-		all.add(project, domain.Losses, l.Currency, e.Settles.Add(l.Gross.Neg()))
-		l.Gross = e.Settles
-		all.settle(project, e.Route, e.FeesPaidBy, l)
+		all.add(project, domain.Losses, l.Currency, l.Gross.Neg())
+		all.add(project, domain.Losses, settlesIn, e.Settles)
+		all.settle(project, e.Route, e.FeesPaidBy, l, e.Settles, settlesIn)
 	case ToFee:
 		all.add("", domain.ProviderFees, l.Currency, l.Net.Neg())
 	case WriteOff:
@@ -131,14 +133,14 @@ func (p *postings) add(project string, account domain.Account, currency domain.C
 	*p = append(*p, domain.Posting{Project: project, Account: account, Currency: currency, Amount: amount})
 }
 
-// settle books the gross amount and the fee of a line that settles a payment.
-func (p *postings) settle(project, route string, by Bearer, l Entry) {
+// settle books what a line settles of what is owed for a payment, and its fee.
+func (p *postings) settle(project, route string, by Bearer, l Entry, settles domain.Sum, in domain.Currency) {
 	fees := domain.ProviderFees
 	if by == ByMerchant {
 		fees = domain.MerchantPayable
 	}
 	p.add(project, fees, l.Currency, l.Fee)
-	p.add(project, domain.AcquirerReceivable(route), l.Currency, l.Gross.Neg())
+	p.add(project, domain.AcquirerReceivable(route), in, settles.Neg())
 }
 
 // inOrder are the postings that move anything, debits first.
@@ -165,9 +167,9 @@ func Events() []domain.EventType {
 				Number: 18, Kind: KindRefund, Reference: "prv-r 78", Gross: domain.SumOf(-150000), Net: domain.SumOf(-150000), Currency: "RUB", SettledOn: "2026-11-21",
 			}, UnknownReference}.Text()},
 		}),
-		domain.NewEventType(1, LineResolved{
+		domain.NewEventType(2, LineResolved{
 			Route: "cards", Report: "2026-11-20", Line: Entry{line, AmountDiffers}.Text(), To: ToPayment, Payment: line.PaymentID,
-			Project: "prj_01M7W78FJBM8T4R7B5N0C1D2E3", Elsewhere: true, Settles: domain.SumOf(149000), FeesPaidBy: ByOperator, Reason: "Сверено с кабинетом",
+			Project: "prj_01M7W78FJBM8T4R7B5N0C1D2E3", Elsewhere: true, Settles: domain.SumOf(1650), SettlesIn: "EUR", FeesPaidBy: ByOperator, Reason: "Сверено с кабинетом",
 		}),
 		domain.NewEventType(1, PayoutArrived{Route: "cards", Report: "2026-11-20", Amount: 145500, Currency: domain.DefaultCurrency, Reference: "pp-1042"}),
 		domain.NewEventType(1, PayoutToMerchant{Amount: 100000, Currency: domain.DefaultCurrency, Reference: "pp-1043", AsOf: 88417}),

@@ -110,9 +110,9 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 			return
 		}
 		delete(o.waiting, LineID(ID(e.Route, e.Report), l.Number))
-		if e.To == ToPayment {
+		if e.To.Settles() {
 			o.Matched++
-			o.move(e.Project, e.Route, itemKey{e.Payment, l.Currency}, e.Settles.Neg(), at)
+			o.move(e.Project, e.Route, itemKey{e.Payment, cmp.Or(e.SettlesIn, l.Currency)}, e.Settles.Neg(), at)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"payledger/domain"
 )
@@ -70,7 +71,10 @@ type ReportsCommand interface {
 
 // OpenReport begins to record a report. It is again the same file, or the one whose lines are being
 // recorded, where there is nothing to do.
-type OpenReport Report
+type OpenReport struct {
+	Report
+	At domain.Instant
+}
 
 // CloseReport says that all lines of the open report are recorded; Recorded are their totals.
 type CloseReport struct {
@@ -83,20 +87,20 @@ func (r Reports) Decide(c ReportsCommand) (domain.Event, error) { return c.decid
 
 func (c OpenReport) decide(r Reports) (domain.Event, error) {
 	for _, one := range r.All {
-		if one.Report == c.Report && one.SHA256 == c.SHA256 {
+		if one.Report == c.Report.Report && one.SHA256 == c.SHA256 {
 			return nil, nil
 		}
-		if one.Report == c.Report || one.SHA256 == c.SHA256 {
+		if one.Report == c.Report.Report || one.SHA256 == c.SHA256 {
 			return nil, &domain.Refusal{Code: domain.SettlementDiffers}
 		}
 	}
 	if r.Open {
 		return nil, &domain.Refusal{Code: domain.SettlementOpen}
 	}
-	if c.Route != r.Route || !ValidReport(c.Report) || !c.FeesPaidBy.Valid() || !c.Summary.Valid() {
-		return nil, errors.New("the report's route, id, bearer of fees or sums are not possible")
+	if c.Route != r.Route || !ValidReport(c.Report.Report) || !c.FeesPaidBy.Valid() || !c.Summary.Valid() || !c.Summary.Timely(c.At) {
+		return nil, errors.New("the report's route, id, bearer of fees, sums or days are not possible")
 	}
-	return ReportOpened{Report(c)}, nil
+	return ReportOpened{c.Report}, nil
 }
 
 func (c CloseReport) decide(r Reports) (domain.Event, error) {
@@ -124,8 +128,21 @@ func (s Summary) Valid() bool {
 	return lines > 0 && lines == s.Lines && validDate(s.From) && validDate(s.To) && s.From <= s.To
 }
 
-// same reports whether two summaries are of the same number of lines and sums.
-func (s Summary) same(o Summary) bool { return s.Lines == o.Lines && slices.Equal(s.Totals, o.Totals) }
+// same reports whether two summaries are of the same number of lines, sums and days.
+func (s Summary) same(o Summary) bool {
+	return s.Lines == o.Lines && s.From == o.From && s.To == o.To && slices.Equal(s.Totals, o.Totals)
+}
+
+// The days of a report.
+const (
+	Earliest = "2000-01-01"
+	MaxAhead = 31 * 24 * time.Hour // a report may name the day on which money is going to arrive
+)
+
+// Timely reports whether a report that is recorded at an instant can be of these days.
+func (s Summary) Timely(at domain.Instant) bool {
+	return s.From >= Earliest && s.To <= at.Add(MaxAhead).String()[:len(Earliest)]
+}
 
 // Evolve applies an event. Others change nothing.
 func (r Reports) Evolve(e domain.Event) Reports {
@@ -138,13 +155,13 @@ func (r Reports) Evolve(e domain.Event) Reports {
 	return r
 }
 
-// Redecide checks an event as domain.Payment.Redecide does. recorded are the totals of the lines
-// recorded of the open report.
-func (r Reports) Redecide(e domain.Event, recorded Summary) error {
+// Redecide checks an event as domain.Payment.Redecide does, recorded at an instant. recorded are the
+// totals of the lines recorded of the open report.
+func (r Reports) Redecide(e domain.Event, at domain.Instant, recorded Summary) error {
 	var c ReportsCommand
 	switch e := e.(type) {
 	case ReportOpened:
-		c = OpenReport(e.Report)
+		c = OpenReport{e.Report, at}
 	case ReportClosed:
 		c = CloseReport{e.Report, recorded}
 	default:

@@ -126,8 +126,14 @@ func TestRecordLines(t *testing.T) {
 func TestReports(t *testing.T) {
 	t.Parallel()
 	sums := settlement.Summary{}.Add(line(settlement.KindPayment, 150000, 4500))
+	var today domain.Instant
+	if err := today.UnmarshalText([]byte("2026-11-20T23:59:59Z")); err != nil {
+		t.Fatal(err)
+	}
 	report := func(name string, sum byte) settlement.OpenReport {
-		return settlement.OpenReport{Route: "cards", Report: name, SHA256: domain.Digest{sum}, FeesPaidBy: settlement.ByOperator, Summary: sums}
+		return settlement.OpenReport{At: today, Report: settlement.Report{
+			Route: "cards", Report: name, SHA256: domain.Digest{sum}, FeesPaidBy: settlement.ByOperator, Summary: sums,
+		}}
 	}
 	evolve := func(events ...domain.Event) settlement.Reports {
 		r := settlement.Reports{Route: "cards"}
@@ -136,7 +142,7 @@ func TestReports(t *testing.T) {
 		}
 		return r
 	}
-	opened := settlement.ReportOpened{Report: settlement.Report(report("a", 1))}
+	opened := settlement.ReportOpened{Report: report("a", 1).Report}
 	closed := settlement.ReportClosed{Route: "cards", Report: "a"}
 	for name, c := range map[string]struct {
 		given   settlement.Reports
@@ -167,7 +173,19 @@ func TestReports(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, e, err)
 		}
 	}
-	for _, wrong := range []settlement.Summary{{}, {Lines: 2, From: sums.From, To: sums.To, Totals: sums.Totals}, {Lines: 1, From: "2026-11-21", To: "2026-11-20", Totals: sums.Totals}} {
+	days := func(from, to string) settlement.Summary {
+		s := sums
+		s.From, s.To = from, to
+		return s
+	}
+	farthest := report("c", 3)
+	if farthest.Summary = days("2000-01-01", "2026-12-21"); evolve(settlement.ReportOpened{Report: farthest.Report}).Redecide(closed, 0, sums) == nil {
+		t.Error("it is closed with lines of other days")
+	}
+	if e, err := evolve().Decide(farthest); e == nil || evolve().Redecide(e, today, settlement.Summary{}) != nil || evolve().Redecide(e, today-24*60*60*1000, settlement.Summary{}) == nil {
+		t.Errorf("%v, %v", e, err)
+	}
+	for _, wrong := range []settlement.Summary{days("1999-12-31", "2026-11-20"), days("2026-11-20", "2026-12-22"), {}, {Lines: 2, From: sums.From, To: sums.To, Totals: sums.Totals}, {Lines: 1, From: "2026-11-21", To: "2026-11-20", Totals: sums.Totals}} {
 		c := report("c", 3)
 		c.Summary = wrong
 		if e, err := evolve().Decide(c); err == nil {
@@ -214,8 +232,11 @@ func TestResolve(t *testing.T) {
 	lines := settlement.ReportLines{Route: "cards", Report: "r", FeesPaidBy: settlement.ByOperator, Lines: []settlement.Text{entry.Text()}}
 	book := settlement.Book{Project: "installation", Route: "cards", Report: "r"}.Evolve(lines)
 	to := func(project string, by settlement.Bearer) settlement.ResolveLine {
-		return settlement.ResolveLine{Number: 1, To: settlement.ToPayment, Payment: id(1).String(), Project: project, Settles: domain.SumOf(149000), FeesPaidBy: by, Reason: "seen"}
+		return settlement.ResolveLine{Number: 1, To: settlement.ToPayment, Payment: id(1).String(), Project: project, Settles: domain.SumOf(149000), Currency: "RUB", FeesPaidBy: by, Reason: "seen"}
 	}
+	matched, euros := to("prj_1", settlement.ByOperator), to("prj_1", settlement.ByOperator)
+	matched.To, matched.Reason, matched.Settles = settlement.Matched, "", domain.SumOf(150000)
+	euros.Settles, euros.Currency = domain.SumOf(1650), "EUR"
 	for name, c := range map[string]struct {
 		when settlement.ResolveLine
 		then map[place]string
@@ -225,6 +246,13 @@ func TestResolve(t *testing.T) {
 		}},
 		"to a payment, by the merchant": {to("installation", settlement.ByMerchant), map[place]string{
 			{"installation", "settlement_transit:cards", "RUB"}: "1455.00", {"installation", "merchant_payable", "RUB"}: "45.00", {"installation", "acquirer_receivable:cards", "RUB"}: "-1490.00", {"installation", "losses", "RUB"}: "-10.00",
+		}},
+		"matched": {matched, map[place]string{
+			{"prj_1", "settlement_transit:cards", "RUB"}: "1455.00", {"prj_1", "provider_fees", "RUB"}: "45.00", {"prj_1", "acquirer_receivable:cards", "RUB"}: "-1500.00",
+		}},
+		"to a payment in another currency": {euros, map[place]string{
+			{"prj_1", "settlement_transit:cards", "RUB"}: "1455.00", {"prj_1", "provider_fees", "RUB"}: "45.00", {"prj_1", "losses", "RUB"}: "-1500.00",
+			{"prj_1", "losses", "EUR"}: "16.50", {"prj_1", "acquirer_receivable:cards", "EUR"}: "-16.50",
 		}},
 		"to fees": {settlement.ResolveLine{Number: 1, To: settlement.ToFee, Reason: "seen"}, map[place]string{
 			{"installation", "settlement_transit:cards", "RUB"}: "1455.00", {"installation", "provider_fees", "RUB"}: "-1455.00",
@@ -257,9 +285,66 @@ func TestResolve(t *testing.T) {
 	for name, c := range map[string]settlement.ResolveLine{
 		"another line": {Number: 2, To: settlement.ToFee, Reason: "x"}, "no reason": {Number: 1, To: settlement.ToFee},
 		"no payment": {Number: 1, To: settlement.ToPayment, Reason: "x"}, "nowhere": {Number: 1, Reason: "x"},
+		"matched with words": {Number: 1, To: settlement.Matched, Payment: id(1).String(), Project: "prj_1", Currency: "RUB", FeesPaidBy: settlement.ByOperator, Reason: "x"},
+		"matched with none":  {Number: 1, To: settlement.Matched}, "no currency": {Number: 1, To: settlement.ToPayment, Payment: id(1).String(), Project: "prj_1", FeesPaidBy: settlement.ByOperator, Reason: "x"},
 	} {
 		if e, err := book.Decide(c); err == nil {
 			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
+// Given a payment of 1500.00 RUB that is paid, and what is known of it, a line clears this and says this.
+func TestWhatLinesClearAndSay(t *testing.T) {
+	t.Parallel()
+	paid := domain.Payment{Status: domain.Paid, Route: "cards", Amount: 150000, Currency: "RUB"}
+	waiting, late := paid, paid
+	waiting.Status, late.Late = domain.AwaitingPayment, []domain.LateFund{{Amount: 2000, Currency: "EUR"}}
+	disputed := func(s domain.DisputeStatus) domain.Payment {
+		p := paid
+		p.Disputes = []domain.Dispute{{Reference: "prv-1", Status: s, Amount: 50000}}
+		return p
+	}
+	euros, unnamed := func(l *settlement.Line) { l.Currency = "EUR" }, func(l *settlement.Line) { l.Reference = "" }
+	const dispute = settlement.KindDispute
+	for name, c := range map[string]struct {
+		of     domain.Payment
+		line   settlement.Line
+		clears string
+		says   string
+	}{
+		"paid":                             {paid, line(settlement.KindPayment, 149000, 0), "1500.00 RUB", ""},
+		"refunded":                         {paid, line(settlement.KindRefund, -149000, 0), "-1500.00 RUB", ""},
+		"paid in euros":                    {paid, line(settlement.KindPayment, 1650, 0, euros), "1500.00 RUB", ""},
+		"refunded in euros":                {paid, line(settlement.KindRefund, -1650, 0, euros), "-1500.00 RUB", ""},
+		"late in euros":                    {late, line(settlement.KindPayment, 2000, 0, euros), "20.00 EUR", ""},
+		"disputed":                         {paid, line(dispute, -50000, 0), "-500.00 RUB", "disputed 500.00"},
+		"disputed before it is paid":       {waiting, line(dispute, -50000, 0), "-500.00 RUB", ""},
+		"disputed without a reference":     {paid, line(dispute, -50000, 0, unnamed), "-500.00 RUB", ""},
+		"disputed, which is known":         {disputed("open"), line(dispute, -50000, 0), "-500.00 RUB", ""},
+		"disputed, which is won":           {disputed("won"), line(dispute, -50000, 0), "-500.00 RUB", ""},
+		"disputed beyond its amount":       {paid, line(dispute, -150001, 0), "-1500.01 RUB", ""},
+		"disputed in euros":                {paid, line(dispute, -550, 0, euros), "0.00 ", ""},
+		"disputed in euros, which is open": {disputed("open"), line(dispute, -550, 0, euros), "-500.00 RUB", ""},
+		"won":                              {disputed("open"), line(dispute, 50000, 0), "500.00 RUB", "dispute_won 500.00"},
+		"won, not heard of before":         {paid, line(dispute, 50000, 0), "500.00 RUB", "dispute_won 500.00"},
+		"won in part":                      {disputed("open"), line(dispute, 49999, 0), "499.99 RUB", ""},
+		"won again":                        {disputed("won"), line(dispute, 50000, 0), "500.00 RUB", ""},
+		"won after it was lost":            {disputed("lost"), line(dispute, 50000, 0), "500.00 RUB", ""},
+	} {
+		sum, in := settlement.Settles(c.line, c.of)
+		if got := sum.String() + " " + string(in); got != c.clears {
+			t.Errorf("%s: clears %s, want %s", name, got, c.clears)
+		}
+		says := ""
+		if s, ok := c.line.Says(c.of); ok {
+			says = string(s.Outcome) + " " + s.Amount.String()
+			if err := s.Validate(); err != nil || s.Reference != "prv-1" {
+				t.Errorf("%s: %+v, %v", name, s, err)
+			}
+		}
+		if says != c.says {
+			t.Errorf("%s: says %s, want %s", name, says, c.says)
 		}
 	}
 }
@@ -403,6 +488,11 @@ func TestReconcile(t *testing.T) {
 		Route: "cards", Report: "r", Line: settlement.Text("1" + strings.TrimPrefix(string(lines(differs).(settlement.ReportLines).Lines[0]), "1")), To: settlement.ToPayment,
 		Payment: id(1).String(), Project: "prj_1", Settles: domain.SumOf(150000), FeesPaidBy: settlement.ByOperator, Reason: "x",
 	}
+	inEuros, matched := resolved, resolved
+	foreign := settlement.Entry{Line: line(settlement.KindPayment, 1650, 0, func(l *settlement.Line) { l.Currency = "EUR" }), Result: settlement.CurrencyDiffers}
+	inEuros.Line, inEuros.SettlesIn = lines(foreign).(settlement.ReportLines).Lines[0], "RUB"
+	unknown := settlement.Entry{Line: line(settlement.KindPayment, 150000, 4500), Result: settlement.UnknownReference}
+	matched.Line, matched.To, matched.Reason = lines(unknown).(settlement.ReportLines).Lines[0], settlement.Matched, ""
 	for name, c := range map[string]struct {
 		events  []domain.Event
 		matched int
@@ -419,6 +509,9 @@ func TestReconcile(t *testing.T) {
 		"taken, and no dispute here":  {[]domain.Event{lines(settled, taken), paid}, 2, "not_reported 1500.00 3"},
 		"another amount":              {[]domain.Event{lines(differs), paid}, 0, "amount_differs -1454.00 3, not_reported 1500.00 3"},
 		"another amount, resolved":    {[]domain.Event{lines(differs), paid, resolved}, 1, ""},
+		"another currency":            {[]domain.Event{lines(foreign), paid}, 0, "currency_differs -16.50 3, not_reported 1500.00 3"},
+		"another currency, resolved":  {[]domain.Event{lines(foreign), paid, inEuros}, 1, ""},
+		"not known, then matched":     {[]domain.Event{lines(unknown), paid, matched}, 1, ""},
 		"a report that is half there": {[]domain.Event{settlement.ReportOpened{Report: settlement.Report{Route: "cards", Report: "r"}}}, 0, "report_incomplete 0.00 3"},
 		"a report that is there":      {[]domain.Event{settlement.ReportOpened{Report: settlement.Report{Route: "cards", Report: "r"}}, settlement.ReportClosed{Route: "cards", Report: "r"}}, 0, ""},
 	} {

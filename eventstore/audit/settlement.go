@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"cmp"
+
 	"payledger/domain"
 	"payledger/domain/settlement"
 	"payledger/eventstore"
@@ -52,7 +54,7 @@ func (c *checker) followSettlement(i *item) {
 			of.blind = true
 			return
 		}
-		if err := of.state.Redecide(i.event, of.recorded); err != nil && !c.unseen() {
+		if err := of.state.Redecide(i.event, domain.IDTime(r.Commit), of.recorded); err != nil && !c.unseen() {
 			c.add(r, ImpossibleEvent, "%v", err)
 			of.blind = true
 		}
@@ -127,7 +129,7 @@ func (c *checker) judge(i *item, route string, e settlement.Entry) {
 
 func (c *checker) resolved(i *item, e settlement.LineResolved) {
 	line, err := e.Line.Entry()
-	if e.To != settlement.ToPayment || err != nil {
+	if !e.To.Settles() || err != nil {
 		return
 	}
 	id, _ := domain.ParseID(e.Payment)
@@ -138,8 +140,15 @@ func (c *checker) resolved(i *item, e settlement.LineResolved) {
 	if opened, found := c.streams.settlements.route(e.Route).state.Find(e.Report); found && opened.FeesPaidBy != e.FeesPaidBy {
 		c.add(&i.record, ImpossibleEvent, "others bear the fees of report %s", e.Report)
 	}
-	if p != nil && !p.blind && e.Settles != settlement.Settles(line.Line, p.state) {
-		c.add(&i.record, ImpossibleEvent, "line %d settles another amount of payment %s", line.Number, e.Payment)
+	cleared := c.streams.settlements.cleared[id]
+	if p != nil && !p.blind {
+		settles, in := settlement.Settles(line.Line, p.state)
+		switch {
+		case e.Settles != settles || cmp.Or(e.SettlesIn, line.Currency) != in:
+			c.add(&i.record, ImpossibleEvent, "line %d settles another amount of payment %s", line.Number, e.Payment)
+		case e.To == settlement.Matched && (!line.Names(p.state) || settlement.Judge(e.Route, line.Line, p.state, cleared.Of(line.Line)) != settlement.Settled):
+			c.add(&i.record, ImpossibleEvent, "line %d is matched with payment %s, which it does not name and settle", line.Number, e.Payment)
+		}
 	}
-	c.streams.settlements.cleared[id] = c.streams.settlements.cleared[id].With(line.Line, "")
+	c.streams.settlements.cleared[id] = cleared.With(line.Line, "")
 }

@@ -43,35 +43,62 @@ func TestSettlements(t *testing.T) {
 			Elsewhere: true, Settles: domain.SumOf(settles), FeesPaidBy: settlement.ByOperator, Reason: "x",
 		}
 	}
+	named := func(l *settlement.Line) { l.PaymentID, l.Reference = "", "b" } // as its late funds
+	nameless := func(l *settlement.Line) { l.PaymentID, l.Reference = "", "nobody's" }
+	matched := func(change func(*settlement.Line)) settlement.LineResolved {
+		e := resolved(settlement.Matched, paid.Amount)
+		e.Line, e.Reason = entry(2, settlement.UnknownReference, change), ""
+		return e
+	}
+	inEuros := func(l *settlement.Line) {
+		l.Reference, l.Currency, l.Gross, l.Net = "b", "EUR", domain.SumOf(1650), domain.SumOf(1650)
+	}
+	euros := func(to settlement.Resolution, settles domain.Amount, in domain.Currency) settlement.LineResolved {
+		e := resolved(to, settles)
+		e.Line, e.SettlesIn, e.Elsewhere = entry(2, settlement.CurrencyDiffers, inEuros), in, false
+		return e
+	}
 	good := []at{{w.project, lines(entry(1, settlement.Settled, nil))}, {own, lines(entry(2, settlement.UnknownReference, unnamed))}}
 	for name, c := range map[string]struct {
 		lines []at
 		sum   int // of lines that the report began with
 		then  domain.Event
 		why   string // "": nothing is found
+		euros bool   // the second line is
 	}{
-		"good":                           {good, 2, nil, ""},
-		"resolved":                       {good, 2, resolved(settlement.ToPayment, paid.Amount), ""},
-		"resolved to another amount":     {good, 2, resolved(settlement.ToPayment, 1), "settles another amount"},
-		"resolved, and a fee":            {good, 2, resolved(settlement.ToFee, 0), "members"},
-		"settled twice":                  {[]at{{w.project, lines(entry(1, settlement.Settled, nil), entry(2, settlement.Settled, nil))}}, 2, nil, "rules lead to settled_before"},
-		"another amount settled":         {[]at{{w.project, lines(entry(1, settlement.Settled, func(l *settlement.Line) { l.Gross, l.Net = domain.SumOf(1), domain.SumOf(1) }))}}, 1, nil, "rules lead to amount_differs"},
-		"in suspense though it fits":     {[]at{{w.project, lines(entry(1, settlement.AmountDiffers, nil))}}, 1, nil, "rules lead to settled"},
-		"settled for an unknown one":     {[]at{{own, lines(entry(1, settlement.Settled, func(l *settlement.Line) { l.PaymentID = w.ids.Next().String() }))}}, 1, nil, "rules lead to unknown_reference"},
-		"in the books of another":        {[]at{{own, lines(entry(1, settlement.Settled, nil))}}, 1, nil, "belongs to the books of " + w.project},
-		"fewer lines than it began with": {good, 3, nil, "settlement_differs"},
-		"numbers in disorder":            {[]at{{own, lines(entry(2, settlement.UnknownReference, unnamed), entry(1, settlement.UnknownReference, unnamed))}}, 2, nil, "not above the one before"},
-		"a line that is none":            {[]at{{own, lines("2 payment")}}, 2, nil, "is none"},
+		"good":                       {good, 2, nil, "", false},
+		"resolved":                   {good, 2, resolved(settlement.ToPayment, paid.Amount), "", false},
+		"resolved to another amount": {good, 2, resolved(settlement.ToPayment, 1), "settles another amount", false},
+		"resolved, and a fee":        {good, 2, resolved(settlement.ToFee, 0), "members", false},
+		"matched":                    {[]at{good[0], {own, lines(entry(2, settlement.UnknownReference, named))}}, 2, matched(named), "", false},
+		"matched without its name":   {[]at{good[0], {own, lines(entry(2, settlement.UnknownReference, nameless))}}, 2, matched(nameless), "does not name and settle", false},
+		"matched a second time": {[]at{
+			{w.project, lines(entry(1, settlement.Settled, func(l *settlement.Line) { l.Reference = "b" }))}, {own, lines(entry(2, settlement.UnknownReference, named))},
+		}, 2, matched(named), "does not name and settle", false},
+		"settled in another currency":           {[]at{{w.project, lines(entry(1, settlement.Settled, nil), entry(2, settlement.CurrencyDiffers, inEuros))}}, 2, euros(settlement.ToPayment, paid.Amount, paid.Currency), "", true},
+		"settled in another, by its own amount": {[]at{{w.project, lines(entry(1, settlement.Settled, nil), entry(2, settlement.CurrencyDiffers, inEuros))}}, 2, euros(settlement.ToPayment, 1650, ""), "settles another amount", true},
+		"settled twice":                         {[]at{{w.project, lines(entry(1, settlement.Settled, nil), entry(2, settlement.Settled, nil))}}, 2, nil, "rules lead to settled_before", false},
+		"another amount settled":                {[]at{{w.project, lines(entry(1, settlement.Settled, func(l *settlement.Line) { l.Gross, l.Net = domain.SumOf(1), domain.SumOf(1) }))}}, 1, nil, "rules lead to amount_differs", false},
+		"in suspense though it fits":            {[]at{{w.project, lines(entry(1, settlement.AmountDiffers, nil))}}, 1, nil, "rules lead to settled", false},
+		"settled for an unknown one":            {[]at{{own, lines(entry(1, settlement.Settled, func(l *settlement.Line) { l.PaymentID = w.ids.Next().String() }))}}, 1, nil, "rules lead to unknown_reference", false},
+		"in the books of another":               {[]at{{own, lines(entry(1, settlement.Settled, nil))}}, 1, nil, "belongs to the books of " + w.project, false},
+		"fewer lines than it began with":        {good, 3, nil, "settlement_differs", false},
+		"numbers in disorder":                   {[]at{{own, lines(entry(2, settlement.UnknownReference, unnamed), entry(1, settlement.UnknownReference, unnamed))}}, 2, nil, "not above the one before", false},
+		"a line that is none":                   {[]at{{own, lines("2 payment")}}, 2, nil, "is none", false},
 		"others bear the fees": {[]at{{own, settlement.ReportLines{
 			Route: "sandbox", Report: "r", FeesPaidBy: settlement.ByMerchant, Lines: []settlement.Text{entry(1, settlement.UnknownReference, unnamed)},
-		}}}, 1, nil, "others bear its fees"},
-		"never opened": {[]at{{own, lines(entry(1, settlement.UnknownReference, unnamed))}}, 0, nil, "is not being recorded"},
+		}}}, 1, nil, "others bear its fees", false},
+		"never opened": {[]at{{own, lines(entry(1, settlement.UnknownReference, unnamed))}}, 0, nil, "is not being recorded", false},
 	} {
 		all := w.records()
 		if c.sum > 0 {
 			r := report
-			for range c.sum {
-				r.Summary = r.Summary.Add(line)
+			for i := range c.sum {
+				if r.Summary = r.Summary.Add(line); c.euros && i == 0 {
+					l := line
+					inEuros(&l)
+					r.Summary = settlement.Summary{}.Add(l)
+				}
 			}
 			all = w.forged(all, eventstore.ReportsStream("sandbox"), settlement.ReportOpened{Report: r})
 		}
@@ -82,7 +109,11 @@ func TestSettlements(t *testing.T) {
 			all = w.forged(all, eventstore.ReportsStream("sandbox"), settlement.ReportClosed{Route: "sandbox", Report: "r"})
 		}
 		if c.then != nil {
-			all = w.forged(all, eventstore.BookStream(own, id), c.then)
+			book := own
+			if e, ok := c.then.(settlement.LineResolved); ok && !e.Elsewhere {
+				book = e.Project
+			}
+			all = w.forged(all, eventstore.BookStream(book, id), c.then)
 		}
 		found := w.check(all).Findings
 		if c.why == "" && len(found) > 0 || c.why != "" && (len(found) == 0 || !strings.Contains(found[0].Detail, c.why)) {

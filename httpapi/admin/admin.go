@@ -24,11 +24,6 @@ import (
 type admin struct {
 	cfg Config
 	api *merchant.API
-
-	// recording lets one request record lines of settlement reports at a time, so that each sees what
-	// the others settled. On another node another may run: of two events of the same lines the
-	// stream takes one.
-	recording sync.Mutex
 }
 
 // Config is what the administration needs besides the merchants' operations.
@@ -71,6 +66,11 @@ type Config struct {
 	// refusal is no_connector; other errors are what the provider answered. nil: no
 	// route has such a connector.
 	Ask func(ctx context.Context, payment domain.ID) error
+
+	// Settling is held while lines of settlement reports are recorded or resolved, so that each sees what
+	// the others settled. On another node another may run: of two events of the same lines the stream
+	// takes one. nil: nothing else settles.
+	Settling sync.Locker
 
 	// Running are the limits of the running server. nil: none runs.
 	Running *domain.Limits
@@ -240,6 +240,9 @@ func New(cfg Config) (http.Handler, error) {
 	api, err := merchant.New(cfg.Config)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Settling == nil {
+		cfg.Settling = new(sync.Mutex)
 	}
 	a := &admin{cfg: cfg, api: api}
 	router := edge.NewRouter(a.routes(), a.enter)

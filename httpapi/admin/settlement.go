@@ -44,9 +44,9 @@ func (a *admin) toOperator(answer func(*edge.Exchange, merchant.Config, string) 
 }
 
 // onReports runs a command on the reports of a route, and answers the report.
-func (a *admin) onReports(x *edge.Exchange, route, report string, c settlement.ReportsCommand) error {
+func (a *admin) onReports(x *edge.Exchange, event domain.ID, route, report string, c settlement.ReportsCommand) error {
 	made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.ReportsStream(route), settlement.Reports{Route: route}, c,
-		eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
+		eventstore.Order{EventID: event, Cause: causeOf(x)})
 	if err != nil {
 		return err
 	}
@@ -75,12 +75,16 @@ func (a *admin) openSettlement(x *edge.Exchange) error {
 	case !req.Summary.Valid():
 		return edge.BadParameter("summary", "Send the number of lines, the first and the last day, and for each currency, in alphabetical order, sums with net = gross - fee.")
 	}
+	event := a.cfg.IDs.Next()
+	if !req.Summary.Timely(domain.IDTime(event)) {
+		return edge.BadParameter("summary", fmt.Sprintf("Send days from %s to %d days ahead.", settlement.Earliest, settlement.MaxAhead/(24*time.Hour)))
+	}
 	if err := a.checkRoute(req.Route); err != nil {
 		return err
 	}
-	return a.onReports(x, req.Route, req.Report, settlement.OpenReport{
+	return a.onReports(x, event, req.Route, req.Report, settlement.OpenReport{At: domain.IDTime(event), Report: settlement.Report{
 		Route: req.Route, Report: req.Report, SHA256: req.SHA256, FeesPaidBy: a.feesPaidBy(req.Route), Summary: req.Summary,
-	})
+	}})
 }
 
 // closeSettlement says that all lines are recorded.
@@ -89,7 +93,7 @@ func (a *admin) closeSettlement(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return a.onReports(x, route, report, settlement.CloseReport{Report: report, Recorded: s})
+	return a.onReports(x, a.cfg.IDs.Next(), route, report, settlement.CloseReport{Report: report, Recorded: s})
 }
 
 // settlement is the totals of what is recorded of the report in the path.
@@ -150,12 +154,18 @@ func (a *admin) matchSettlement(x *edge.Exchange) error {
 	m := a.matcher(req.Route)
 	page := wire.Page[wire.SettlementLine]{Data: make([]wire.SettlementLine, len(req.Lines))}
 	for i, l := range req.Lines {
-		project, e, err := m.match(x.Context(), l)
+		p, e, err := m.match(x.Context(), l)
 		if err != nil {
 			return err
 		}
-		if page.Data[i].Entry = e; project != operatorsBooks {
-			page.Data[i].ProjectID = project
+		if page.Data[i].Entry = e; e.Result.OfPayment() {
+			page.Data[i].ProjectID = p.Project
+		}
+		if p.Status == domain.AwaitingPayment {
+			p.Status = domain.Paid // what it will say then
+		}
+		if says, ok := l.Says(p); ok && e.Result == settlement.Settled {
+			page.Data[i].Says = says.Outcome
 		}
 	}
 	return x.Reply(http.StatusOK, page)
@@ -190,10 +200,10 @@ func (m *matcher) pause(ctx context.Context) error {
 	return nil
 }
 
-// match says what a line is, and in whose books.
-func (m *matcher) match(ctx context.Context, l settlement.Line) (project string, e settlement.Entry, err error) {
+// match says what a line is, and which payment it names.
+func (m *matcher) match(ctx context.Context, l settlement.Line) (p domain.Payment, e settlement.Entry, err error) {
 	if err := m.pause(ctx); err != nil {
-		return "", e, err
+		return p, e, err
 	}
 	if _, ok := domain.ParseID(l.PaymentID); !ok {
 		l.PaymentID = "" // another program's
@@ -201,55 +211,23 @@ func (m *matcher) match(ctx context.Context, l settlement.Line) (project string,
 	if _, ok := domain.ParseID(l.RefundID); !ok {
 		l.RefundID = ""
 	}
-	p, err := m.payment(ctx, l)
-	if err != nil {
-		return "", e, err
+	if p, err = m.a.cfg.Views.PaymentOfLine(ctx, m.route, l); err != nil {
+		return p, e, err
 	}
 	cleared, known := m.cleared[p.ID]
 	if !known && p.Status != "" {
 		if cleared, err = m.a.cfg.Views.Cleared(ctx, p.ID); err != nil {
-			return "", e, err
+			return p, e, err
 		}
 	}
-	project, e = operatorsBooks, settlement.Entry{Line: l, Result: settlement.Judge(m.route, l, p, cleared.Of(l))}
+	e = settlement.Entry{Line: l, Result: settlement.Judge(m.route, l, p, cleared.Of(l))}
 	if e.Result.OfPayment() {
-		project, e.PaymentID = p.Project, p.ID.String()
+		e.PaymentID = p.ID.String()
 	}
 	if e.Result == settlement.Settled {
 		m.cleared[p.ID] = cleared.With(l, "")
 	}
-	return project, e, nil
-}
-
-// payment finds the payment that a line names: by our id, by that of a refund, or by the
-// provider's reference.
-func (m *matcher) payment(ctx context.Context, l settlement.Line) (domain.Payment, error) {
-	if !l.Kind.Names() {
-		return domain.Payment{}, nil
-	}
-	views := m.a.cfg.Views
-	if id, ok := domain.ParseID(l.PaymentID); ok {
-		if p, found, err := views.Payment(ctx, id); found || err != nil {
-			return p, err
-		}
-	}
-	if id, ok := domain.ParseID(l.RefundID); ok {
-		if p, _, found, err := views.Refund(ctx, id); found || err != nil {
-			return p, err
-		}
-	}
-	if l.Reference == "" {
-		return domain.Payment{}, nil
-	}
-	id, found, err := views.PaymentOfReference(ctx, m.route, l.Reference)
-	if !found && err == nil && l.Kind != settlement.KindPayment {
-		id, found, err = views.PaymentOfMoneyBack(ctx, m.route, l.Reference)
-	}
-	if !found || err != nil {
-		return domain.Payment{}, err
-	}
-	p, _, err := views.Payment(ctx, id)
-	return p, err
+	return p, e, nil
 }
 
 // recordSettlement records lines of an open report. Those that are recorded already are passed
@@ -259,8 +237,8 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	a.recording.Lock()
-	defer a.recording.Unlock()
+	a.cfg.Settling.Lock()
+	defer a.cfg.Settling.Unlock()
 	id := x.Vars["id"]
 	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, id)
 	switch {
@@ -295,9 +273,13 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 		if recorded[l.Number] {
 			continue
 		}
-		project, e, err := m.match(x.Context(), l)
+		p, e, err := m.match(x.Context(), l)
 		if err != nil {
 			return err
+		}
+		project := operatorsBooks
+		if e.Result.OfPayment() {
+			project = p.Project
 		}
 		if lines[project] == nil {
 			projects = append(projects, project)
@@ -379,6 +361,8 @@ func (a *admin) resolveSettlement(x *edge.Exchange) error {
 		}
 		c.Payment, c.Project = p.ID.String(), p.Project
 	}
+	a.cfg.Settling.Lock()
+	defer a.cfg.Settling.Unlock()
 	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, x.Vars["id"])
 	if err != nil {
 		return err
@@ -394,7 +378,10 @@ func (a *admin) resolveSettlement(x *edge.Exchange) error {
 			return err
 		}
 		if e, found := book.Find(number); found && c.Payment != "" {
-			c.Settles = settlement.Settles(e.Line, p)
+			if c.Settles, c.Currency = settlement.Settles(e.Line, p); c.Currency == "" {
+				return edge.BadParameter("payment_id", "The line is of a dispute in another currency than the payment's, and the payment has no dispute "+
+					e.Reference+": record that first (payledger dispute open), or book the line as a fee or write it off.")
+			}
 		}
 		_, err = eventstore.Execute(x.Context(), a.cfg.Ledger, stream, start, settlement.BookCommand(c),
 			eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})

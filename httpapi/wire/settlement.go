@@ -31,6 +31,9 @@ type SettlementLine struct {
 	settlement.Entry
 	Resolved  bool   `json:"resolved"` // the operator has taken it out of suspense
 	ProjectID string `json:"project_id,omitzero"`
+
+	// Says is what will be recorded of the payment's dispute, of a line that is not recorded yet.
+	Says domain.Outcome `json:"says,omitzero"`
 }
 
 // SettlementPage is a report with some of its lines.

@@ -1,9 +1,11 @@
-// Package worker assigns routes to waiting payments and expires payments whose time is over.
+// Package worker assigns routes to waiting payments, expires payments whose time is over, and
+// matches lines of settlement reports with outcomes that came later.
 package worker
 
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,15 +47,20 @@ type Config struct {
 	Again    <-chan struct{}
 	Unrouted UnroutedView
 	Due      DueView
-	Log      zerolog.Logger
-	Metrics  prometheus.Registerer // nil: none
+
+	Settlements SettlementView // nil: there are none
+	Settling    sync.Locker    // held while lines of settlement reports are recorded
+
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: none
 }
 
-// Workers are the router and the expirer. Both work from views of the log and keep no
+// Workers are the router, the expirer and the settler. They work from views of the log and keep no
 // state, so nothing is left out after an outage or a restart.
 type Workers struct {
 	router  *router
 	expirer *expirer
+	settler *settler // nil: there is no report
 }
 
 // New makes the workers; Run lets them work. The error is about the
@@ -66,6 +73,9 @@ func New(c Config) (*Workers, error) {
 		return nil, fmt.Errorf("routing table: %w", err)
 	}
 	w := &Workers{router: newRouter(c), expirer: newExpirer(c)}
+	if c.Settlements != nil {
+		w.settler = newSettler(c)
+	}
 	health.UpGauge(c.Metrics, "expirer", "payments whose time is over expire", w.expirer.trouble.Err)
 	return w, nil
 }
@@ -76,6 +86,9 @@ func (w *Workers) Run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.router.run(gctx) })
 	g.Go(func() error { return w.expirer.run(gctx) })
+	if w.settler != nil {
+		g.Go(func() error { return w.settler.run(gctx) })
+	}
 	err := g.Wait()
 	if ctx.Err() != nil && !health.Ends(err) {
 		return nil

@@ -232,7 +232,9 @@ func (w *World) Report() {
 	onBook := func(project string, c settlement.BookCommand) {
 		execute(w, eventstore.BookStream(project, settlement.ID(route, report)), settlement.Book{Project: project, Route: route, Report: report}, c)
 	}
-	onReports(settlement.OpenReport{Route: route, Report: report, SHA256: sha256.Sum256([]byte(report)), FeesPaidBy: settlement.ByOperator, Summary: all})
+	onReports(settlement.OpenReport{At: domain.InstantOf(w.Now), Report: settlement.Report{
+		Route: route, Report: report, SHA256: sha256.Sum256([]byte(report)), FeesPaidBy: settlement.ByOperator, Summary: all,
+	}})
 	for _, of := range slices.Sorted(maps.Keys(lines)) {
 		onBook(of, settlement.RecordLines{FeesPaidBy: settlement.ByOperator, Lines: lines[of]})
 	}

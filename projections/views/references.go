@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/settlement"
 	"payledger/projections/table"
 )
 
@@ -27,14 +28,14 @@ func (v *referencesView) update(before, after *PaymentRow) {
 	if before != nil {
 		old = before.Payment
 	}
-	known := referencesOf(old)
-	for _, reference := range referencesOf(after.Payment) {
+	known := old.References()
+	for _, reference := range after.Payment.References() {
 		if !slices.Contains(known, reference) {
 			v.Insert(listKeyOf(after.Payment.ID, after.Payment.Route, reference), struct{}{})
 		}
 	}
-	known = referencesBack(old)
-	for _, reference := range referencesBack(after.Payment) {
+	known = old.ReferencesBack()
+	for _, reference := range after.Payment.ReferencesBack() {
 		if !slices.Contains(known, reference) {
 			v.Insert(listKeyOf(after.Payment.ID, backOf(after.Payment.Route), reference), struct{}{})
 		}
@@ -44,36 +45,6 @@ func (v *referencesView) update(before, after *PaymentRow) {
 // backOf is in the place of the route in the keys of references under which a payment's money went
 // back.
 func backOf(route string) string { return route + "\x01" }
-
-// referencesBack are the references of the payment's refunds, returns and disputes.
-func referencesBack(p domain.Payment) []string {
-	var all []string
-	for _, s := range p.Signals {
-		if back := s.RefundID != nil || s.Outcome.AboutDispute(); back && s.Route == p.Route && s.Reference != "" && !slices.Contains(all, s.Reference) {
-			all = append(all, s.Reference)
-		}
-	}
-	return all
-}
-
-// referencesOf are the references under which a provider may know the payment.
-func referencesOf(p domain.Payment) []string {
-	var all []string
-	add := func(reference string) {
-		if reference != "" && !slices.Contains(all, reference) {
-			all = append(all, reference)
-		}
-	}
-	for _, a := range p.Attempts {
-		add(a.Reference)
-	}
-	for _, s := range p.Signals {
-		if s.Route == p.Route && s.RefundID == nil && s.Outcome == domain.OutcomePaid {
-			add(s.Reference)
-		}
-	}
-	return all
-}
 
 // maxOfReference is how many payments PaymentsOfReference finds in a route.
 const maxOfReference = 100
@@ -116,12 +87,7 @@ func (v *Views) PaymentOfReference(ctx context.Context, route, reference string)
 	return v.paymentOfReference(ctx, route, reference)
 }
 
-// PaymentOfMoneyBack finds the payment of the route of which a refund, a return or a dispute has
-// this provider's reference; the first of them if there are more.
-func (v *Views) PaymentOfMoneyBack(ctx context.Context, route, reference string) (domain.ID, bool, error) {
-	return v.paymentOfReference(ctx, backOf(route), reference)
-}
-
+// paymentOfReference is PaymentOfReference, or with backOf the route that of money that went back.
 func (v *Views) paymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error) {
 	if err := v.fresh(ctx); err != nil {
 		return domain.ID{}, false, err
@@ -131,4 +97,34 @@ func (v *Views) paymentOfReference(ctx context.Context, route, reference string)
 		return domain.ID{}, false, err
 	}
 	return idOf(found[0].Key), true, nil
+}
+
+// PaymentOfLine finds the payment that a line of a report of the route names: by our id, by that of
+// a refund, or by the provider's reference. The zero Payment: it names none.
+func (v *Views) PaymentOfLine(ctx context.Context, route string, l settlement.Line) (domain.Payment, error) {
+	if !l.Kind.Names() {
+		return domain.Payment{}, nil
+	}
+	if id, ok := domain.ParseID(l.PaymentID); ok {
+		if p, found, err := v.Payment(ctx, id); found || err != nil {
+			return p, err
+		}
+	}
+	if id, ok := domain.ParseID(l.RefundID); ok {
+		if p, _, found, err := v.Refund(ctx, id); found || err != nil {
+			return p, err
+		}
+	}
+	if l.Reference == "" {
+		return domain.Payment{}, nil
+	}
+	id, found, err := v.PaymentOfReference(ctx, route, l.Reference)
+	if !found && err == nil && l.Kind != settlement.KindPayment {
+		id, found, err = v.paymentOfReference(ctx, backOf(route), l.Reference)
+	}
+	if !found || err != nil {
+		return domain.Payment{}, err
+	}
+	p, _, err := v.Payment(ctx, id)
+	return p, err
 }

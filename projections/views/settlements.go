@@ -175,7 +175,7 @@ func (v *settlementsView) prepare(c *change) error {
 		}); err != nil {
 			return err
 		}
-		if e.To == settlement.ToPayment {
+		if e.To.Settles() {
 			entry.PaymentID = e.Payment
 			settled = append(settled, entry)
 		}
@@ -244,6 +244,26 @@ func (v *Views) Settlements(ctx context.Context, project string, before eventsto
 		all[i] = f.Value
 	}
 	return all, err
+}
+
+// EachBook calls fn with the streams of the lines of all reports, those of the newest report first,
+// until it fails.
+func (v *Views) EachBook(ctx context.Context, fn func(eventstore.Stream) error) error {
+	const some = 100
+	for before := eventstore.Position(0); ; {
+		all, err := v.Settlements(ctx, eventstore.KindInstallation, before, some)
+		for _, s := range all {
+			before = s.Position
+			for _, project := range s.Projects {
+				if err == nil {
+					err = fn(eventstore.BookStream(project, settlement.ID(s.Route, s.Report.Report)))
+				}
+			}
+		}
+		if err != nil || len(all) < some {
+			return err
+		}
+	}
 }
 
 // Cleared are the lines by which a payment was settled.

@@ -28,9 +28,6 @@ const (
 	readAhead   = 4 << 10  // what encoding/csv reads at a time
 	maxPreamble = 100
 
-	earliest = 2000                // the year before which no report is of
-	ahead    = 31 * 24 * time.Hour // a report may name the day on which money is going to arrive
-
 	// A line is compared with this many before it, at least. A repetition that is farther away is
 	// found when the payment is settled a second time.
 	remembered = 1 << 17
@@ -66,7 +63,7 @@ func (f *Fault) Unwrap() error { return f.err }
 func (p Profile) Read(r io.Reader, now time.Time) iter.Seq2[settlement.Line, error] {
 	return func(yield func(settlement.Line, error) bool) {
 		in := &reading{
-			Profile: p, latest: now.Add(ahead), sums: make(map[domain.Currency]*[3]domain.Sum), totalled: make(map[string]bool), recent: make(map[cells]int),
+			Profile: p, latest: now.Add(settlement.MaxAhead), sums: make(map[domain.Currency]*[3]domain.Sum), totalled: make(map[string]bool), recent: make(map[cells]int),
 		}
 		in.open(r)
 		for {
@@ -418,8 +415,8 @@ func (in *reading) date() string {
 		if err != nil {
 			continue
 		}
-		if day.Year() < earliest || day.After(in.latest) {
-			in.wrong(colSettledOn, "%.40q is before %d or more than %d days ahead", text, earliest, ahead/(24*time.Hour))
+		if day.Format(time.DateOnly) < settlement.Earliest || day.After(in.latest) {
+			in.wrong(colSettledOn, "%.40q is before %.4s or more than %d days ahead", text, settlement.Earliest, settlement.MaxAhead/(24*time.Hour))
 		}
 		return day.Format(time.DateOnly)
 	}

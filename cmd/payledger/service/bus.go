@@ -126,7 +126,7 @@ func (b *messaging) begin(c *core, o Options, metrics prometheus.Registerer) (st
 	}
 	workers, err := worker.New(worker.Config{
 		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Table: b.routes.set.Table, Split: b.routes.acts.split,
-		Again: b.routes.freed, Unrouted: c.views, Due: c.views, Log: o.Log, Metrics: metrics,
+		Again: b.routes.freed, Unrouted: c.views, Due: c.views, Settlements: c.views, Settling: &c.settling, Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -49,6 +49,7 @@ type core struct {
 	deliveries *deliveries
 	consumers  *consumers.Book
 	keyTimes   *keyTimes
+	settling   sync.Mutex         // see httpadmin.Config
 	tracer     *tracing.Tracer    // nil: nothing is traced
 	seed       func(route string) // lets a route's counters begin with 0
 
@@ -235,6 +236,6 @@ func (c *core) adminHandler(running httpadmin.Config) (http.Handler, error) {
 	config := running
 	config.Config = c.merchantConfig()
 	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
-	config.Log, config.Backup, config.Consumers, config.Record = c.log, c.store.Backup, c.consumers, c.acts.record
+	config.Log, config.Backup, config.Consumers, config.Record, config.Settling = c.log, c.store.Backup, c.consumers, c.acts.record, &c.settling
 	return httpadmin.New(config)
 }

@@ -37,7 +37,7 @@ func TestDifferences(t *testing.T) {
 	}
 	oldest(0, now)
 	sum := settlement.Summary{}.Add(settlement.Line{Number: 1, Currency: "RUB", SettledOn: "2026-11-20"})
-	report(settlement.OpenReport{Route: "cards", Report: "r", SHA256: domain.Digest{1}, FeesPaidBy: settlement.ByOperator, Summary: sum})
+	report(settlement.OpenReport{At: domain.InstantOf(began), Report: settlement.Report{Route: "cards", Report: "r", SHA256: domain.Digest{1}, FeesPaidBy: settlement.ByOperator, Summary: sum}})
 	oldest(1, domain.InstantOf(began))
 	report(settlement.CloseReport{Report: "r", Recorded: sum})
 	oldest(2, now)
