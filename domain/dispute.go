@@ -59,6 +59,16 @@ func (p Payment) Disputed() (total Amount) {
 	return total
 }
 
+// Lost is how much of the payment's money disputes have taken that were lost.
+func (p Payment) Lost() (total Amount) {
+	for _, d := range p.Disputes {
+		if d.Status == DisputeLost {
+			total += d.Amount
+		}
+	}
+	return total
+}
+
 // AboutDispute reports whether the outcome is that of a dispute.
 func (o Outcome) AboutDispute() bool {
 	return o == OutcomeDisputed || o == OutcomeDisputeWon || o == OutcomeDisputeLost

@@ -67,6 +67,17 @@ func TestDisputedPayments(t *testing.T) {
 		t.Error(got)
 	}
 	m.refund(id).want(201, "")
+
+	// What a lost dispute took is not left after refunds.
+	const left = `After refunds</span><strong class="value">₽`
+	b.open("/account/").want(200).has(left + "3,000.00").lacks("lost in disputes")
+	if _, err := s.decide(t.Context(), m.project, mustID(t, other), domain.ApplySignal{Signal: domain.Signal{
+		Route: domain.SandboxRoute, Outcome: domain.OutcomeDisputeLost, Reference: "dp_2", Amount: 50000, Currency: "RUB",
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	b.open("/account/").want(200).has(left+"2,500.00", "and after ₽500.00 lost in disputes")
+	b.open("/account/?lang=ru").want(200).has("по проигранным спорам")
 }
 
 // What a provider says of a dispute is recorded by the operator's hand.

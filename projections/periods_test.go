@@ -51,6 +51,8 @@ func (w *world) periods(project string, length domain.Instant) map[periodCell]vi
 			change(at, e.Signal.Currency, func(row *views.PeriodRow) { one(&row.Paid, e.Signal.Amount) })
 		case domain.PaymentRefundedAtProvider:
 			change(at, e.Currency, func(row *views.PeriodRow) { one(&row.Refunded, e.Amount) })
+		case domain.PaymentDisputeLost:
+			change(at, e.Signal.Currency, func(row *views.PeriodRow) { one(&row.Lost, e.Signal.Amount) })
 		case domain.RefundSucceededEvent:
 			change(at, e.Signal.Currency, func(row *views.PeriodRow) { one(&row.Refunded, e.Signal.Amount) })
 		}
@@ -146,6 +148,7 @@ func TestPeriodsAndTotalsAgainstAModel(t *testing.T) {
 
 func plus(a, b views.PeriodRow) views.PeriodRow {
 	a.Created, a.Paid, a.Refunded, a.Returned = a.Created.Plus(b.Created), a.Paid.Plus(b.Paid), a.Refunded.Plus(b.Refunded), a.Returned.Plus(b.Returned)
+	a.Lost = a.Lost.Plus(b.Lost)
 	for i := range a.ByStatus {
 		a.ByStatus[i] = a.ByStatus[i].Plus(b.ByStatus[i])
 	}

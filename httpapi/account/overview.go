@@ -16,8 +16,10 @@ type currencyOverview struct {
 	Wide, Narrow template.HTML
 }
 
-// Net is what was paid less what was refunded.
-func (c currencyOverview) Net() domain.Sum { return c.Paid.Sum.Add(c.Refunded.Sum.Neg()) }
+// Net is what was paid less what was refunded and lost in disputes.
+func (c currencyOverview) Net() domain.Sum {
+	return c.Paid.Sum.Add(c.Refunded.Sum.Neg()).Add(c.Lost.Sum.Neg())
+}
 
 // Final is how many payments have an outcome that does not change.
 func (c currencyOverview) Final() (n uint64) {

@@ -107,7 +107,7 @@ func overviewOf(usual []domain.Currency, rows []views.PeriodRow, from, to Day) (
 		day := &one.Days[r.Period]
 		day.Created, day.Paid, day.Refunded = wire.Tally(r.Created), wire.Tally(r.Paid), wire.Tally(r.Refunded)
 		one.Created, one.Paid, one.Refunded = one.Created.Plus(day.Created), one.Paid.Plus(day.Paid), one.Refunded.Plus(day.Refunded)
-		one.Returned = one.Returned.Plus(wire.Tally(r.Returned))
+		one.Returned, one.Lost = one.Returned.Plus(wire.Tally(r.Returned)), one.Lost.Plus(wire.Tally(r.Lost))
 		for i, t := range r.ByStatus {
 			one.Outcomes[i].Tally = one.Outcomes[i].Plus(wire.Tally(t))
 		}

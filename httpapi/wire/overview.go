@@ -21,6 +21,7 @@ type CurrencyOverview struct {
 	Paid     Tally           `json:"paid"`
 	Refunded Tally           `json:"refunded"`
 	Returned Tally           `json:"returned"` // of the payments created in the range: those of which money went back by now, and how much
+	Lost     Tally           `json:"lost"`     // disputes that were lost on the days
 	Outcomes []Outcome       `json:"outcomes"` // of the payments created in the range; every status, in order of a payment's life
 }
 

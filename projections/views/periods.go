@@ -49,6 +49,7 @@ type PeriodRow struct {
 	Refunded Tally // refunds that succeeded in the period, likewise, even if they came back later, and those by another hand
 	ByStatus ByStatus
 	Returned Tally // of the payments created in the period: those of which money went back, and how much
+	Lost     Tally // disputes that were lost in the period, whenever their payments were created
 }
 
 // ByStatus are tallies in the order of domain.PaymentStatuses.
@@ -160,9 +161,16 @@ func (v *periodsView) count(c *change) error {
 			row.Paid = row.Paid.add(1, p.Amount)
 		}
 	}
-	var returned domain.Amount // before the event
+	var returned, lost domain.Amount // before the event
 	if c.paymentBefore != nil {
-		returned = c.paymentBefore.Payment.Returned()
+		returned, lost = c.paymentBefore.Payment.Returned(), c.paymentBefore.Payment.Lost()
+	}
+	if more := p.Lost() - lost; more > 0 {
+		row, err := v.row(p, now)
+		if err != nil {
+			return err
+		}
+		row.Lost = row.Lost.add(1, more)
 	}
 	switch more := p.Returned() - returned; {
 	case more > 0:
@@ -220,7 +228,7 @@ func (r *PeriodRow) tallies() []*Tally {
 	for i := range r.ByStatus {
 		all = append(all, &r.ByStatus[i])
 	}
-	return all
+	return append(all, &r.Lost)
 }
 
 // The form of a row: each tally's count as a varint, followed by its sum as 16 bytes
