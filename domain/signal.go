@@ -196,35 +196,25 @@ type ParkedPage struct {
 	LimitBytes int64          `json:"limit_bytes"`
 }
 
-// References are the references under which a provider may know the payment: those of attempts and
-// of money that came in.
-func (p Payment) References() []string {
-	var all []string
+// References are those under which a provider may know the payment: of attempts and of money that
+// came in, and of money that went back by refunds, returns and disputes.
+func (p Payment) References() (in, back []string) {
+	add := func(to *[]string, reference string) {
+		if reference != "" && !slices.Contains(*to, reference) {
+			*to = append(*to, reference)
+		}
+	}
 	for _, a := range p.Attempts {
-		all = withReference(all, a.Reference)
+		add(&in, a.Reference)
 	}
 	for _, s := range p.Signals {
-		if s.Route == p.Route && s.RefundID == nil && s.Outcome == OutcomePaid {
-			all = withReference(all, s.Reference)
+		switch {
+		case s.Route != p.Route:
+		case s.RefundID != nil || s.Outcome.AboutDispute():
+			add(&back, s.Reference)
+		case s.Outcome == OutcomePaid:
+			add(&in, s.Reference)
 		}
 	}
-	return all
-}
-
-// ReferencesBack are the references of the payment's refunds, returns and disputes.
-func (p Payment) ReferencesBack() []string {
-	var all []string
-	for _, s := range p.Signals {
-		if s.Route == p.Route && (s.RefundID != nil || s.Outcome.AboutDispute()) {
-			all = withReference(all, s.Reference)
-		}
-	}
-	return all
-}
-
-func withReference(all []string, reference string) []string {
-	if reference == "" || slices.Contains(all, reference) {
-		return all
-	}
-	return append(all, reference)
+	return in, back
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,5 +140,78 @@ func TestBadSettlements(t *testing.T) {
 		if n++; err != nil || n > 2 {
 			t.Errorf("%s %v", r.Body, err)
 		}
+	}
+}
+
+// A line that is looked at before it is recorded says which dispute it would open or end; a line in
+// another currency clears the payment's own, of a dispute only if that is known.
+func TestDisputesAndCurrenciesOfLines(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	id, unpaid := m.paid(), m.pay(`{"amount":1500}`).want(201, "").object().ID
+	m.route(unpaid)
+	dispute := func(number int, payment, reference, gross, currency string) string {
+		return fmt.Sprintf(`{"number":%d,"kind":"dispute","payment_id":%q,"reference":%q,"gross":%q,"fee":"0.00","net":%q,"currency":%q,"settled_on":"2026-11-20"}`,
+			number, payment, reference, gross, gross, currency)
+	}
+	says := func(lines ...string) (got []string) {
+		t.Helper()
+		var page wire.Page[wire.SettlementLine]
+		s.adminDo("POST", "/admin/settlements/match", `{"route":"sandbox",`+batchOf(lines...)[1:]).want(200, "").decode(&page)
+		for _, l := range page.Data {
+			got = append(got, string(l.Says))
+		}
+		return got
+	}
+	lines := []string{
+		dispute(1, id, "dp", "-500.00", "RUB"), dispute(2, id, "dp", "500.00", "RUB"), dispute(3, id, "dp", "-500.00", "RUB"), dispute(4, unpaid, "dp", "-1.00", "RUB"),
+		dispute(5, id, "eur", "-5.50", "EUR"), lineOf(6, id),
+	}
+	if got := strings.Join(says(lines...), ","); got != "disputed,dispute_won,,disputed,," {
+		t.Error(got)
+	}
+	s.adminDo("POST", "/admin/payments/"+id+"/disputes", `{"outcome":"disputed","reference":"dp","amount":"500"}`).want(201, "")
+	if got := strings.Join(says(lines...), ","); got != ",dispute_won,,disputed,," {
+		t.Error(got)
+	}
+	tooFar := strings.ReplaceAll(opened("far", "03", 1), "2026-11-20", "2026-12-30")
+	s.adminDo("POST", "/admin/settlements", tooFar).want(400, domain.InvalidParameter)
+
+	report := strings.ReplaceAll(opened("r", "01", 2), `"RUB","lines":2,"gross":"3000.00","fee":"0.00","net":"3000.00"`, `"EUR","lines":2,"gross":"11.00","fee":"0.00","net":"11.00"`)
+	s.adminDo("POST", "/admin/settlements", report).want(201, "")
+	inEuros := strings.NewReplacer("1500.00", "16.50", "RUB", "EUR").Replace(lineOf(1, id))
+	s.adminDo("POST", "/admin/settlements/sandbox:r/lines", batchOf(inEuros, dispute(2, id, "eur", "-5.50", "EUR"))).want(200, "")
+	s.adminDo("POST", "/admin/settlements/sandbox:r/close", "").want(200, "")
+	open := func() string {
+		var r wire.Reconciliation
+		s.adminDo("GET", "/admin/reconcile?days=0&route=sandbox", "").want(200, "").decode(&r)
+		var all []string
+		for _, d := range r.Differences {
+			if d.What != settlement.NotArrived {
+				all = append(all, fmt.Sprint(d.What, " ", d.Amount, " ", d.Currency))
+			}
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	resolve := func(number int) *answer {
+		return s.adminDo("POST", fmt.Sprintf("/admin/settlements/sandbox:r/lines/%d/resolve", number), `{"to":"payment","payment_id":"`+id+`","reason":"x"}`)
+	}
+	if got := open(); got != "currency_differs -16.50 EUR, currency_differs 5.50 EUR, not_reported 1500.00 RUB" {
+		t.Error(got)
+	}
+	resolve(1).want(200, "")
+	if p := resolve(2).want(400, domain.InvalidParameter).problem(); !strings.Contains(p.Detail, "payledger dispute open") {
+		t.Errorf("%+v", p)
+	}
+	if got := open(); got != "currency_differs 5.50 EUR" {
+		t.Error(got)
+	}
+	s.adminDo("POST", "/admin/payments/"+id+"/disputes", `{"outcome":"disputed","reference":"eur","amount":"400"}`).want(201, "")
+	resolve(2).want(200, "")
+	s.adminDo("POST", "/admin/payments/"+id+"/disputes", `{"outcome":"dispute_won","reference":"dp"}`).want(201, "")
+	if got := open(); got != "" {
+		t.Error(got)
 	}
 }

@@ -5,8 +5,8 @@
 //   - relay: copies the log into the JetStream stream EVENTS, where a message's
 //     sequence is its event's position. It keeps no cursor: the copy itself says
 //     how far it got.
-//   - worker: follows EVENTS with one consumer that keeps no state. It assigns
-//     routes and notifies connectors; it also expires payments, by the clock.
+//   - worker: assigns routes to payments that wait for one, expires payments by the clock,
+//     and matches lines of settlement reports with outcomes that come later. It keeps no state.
 //   - connector: the providers that run in this process.
 //   - signals: takes the providers' outcomes from the JetStream stream SIGNALS,
 //     and answers once what an outcome led to is durable.

@@ -40,10 +40,12 @@ func (settlementCmd) Help() string {
 	return `A provider pays out in sums, less its fees, and says in a report which payments, refunds and
 disputes they are for. Imported, each line clears what the provider owed for its payment
 (acquirer_receivable), and its net amount is on its way (settlement_transit). It does not matter
-whether the report or the outcome of a payment comes first. A line that does not fit is
+whether the report or the outcome of a payment comes first. A line of a dispute that takes money
+opens the payment's dispute, if nothing was heard of it, and one that brings all of it back says that
+it is won; that it is lost no line says. A line that does not fit is
 recorded with its reason, and its net amount waits in settlement_suspense until you resolve it:
 
-  unknown_reference  it names no payment of this route
+  unknown_reference  it names no payment of this route; once its reference is known it is matched by itself
   amount_differs     the payment or refund is of another amount
   currency_differs   or in another currency
   settled_before     another line has settled the same
@@ -69,7 +71,7 @@ The form csv has a line of headings: kind (payment, refund, fee, dispute or othe
 gross, fee, net, currency and settled_on (2026-11-20), and payment_id and refund_id, which are
 payledger's, where there are such. gross is what the provider owes by the line, negative for
 refunds and disputes, and net is gross less fee. Lines are matched by payment_id or refund_id,
-else by reference. The runbook shows how to describe another provider's reports.`
+else by reference, which for a dispute is the dispute's own. The runbook shows how to describe another provider's reports.`
 }
 
 // Run prints what the report would book, or records it.

@@ -73,8 +73,8 @@ func (l Line) Repeats(settled []string) bool {
 
 // Names reports whether a reference of the payment, or of its refund or dispute, is that of the line.
 func (l Line) Names(p domain.Payment) bool {
-	return l.Reference != "" && (slices.Contains(p.References(), l.Reference) ||
-		l.Kind != KindPayment && slices.Contains(p.ReferencesBack(), l.Reference))
+	in, back := p.References()
+	return slices.Contains(in, l.Reference) || l.Kind != KindPayment && slices.Contains(back, l.Reference)
 }
 
 // Says is what the provider says of a dispute by a line that settles the paid payment: it is open

@@ -28,16 +28,16 @@ func (v *referencesView) update(before, after *PaymentRow) {
 	if before != nil {
 		old = before.Payment
 	}
-	known := old.References()
-	for _, reference := range after.Payment.References() {
-		if !slices.Contains(known, reference) {
-			v.Insert(listKeyOf(after.Payment.ID, after.Payment.Route, reference), struct{}{})
-		}
-	}
-	known = old.ReferencesBack()
-	for _, reference := range after.Payment.ReferencesBack() {
-		if !slices.Contains(known, reference) {
-			v.Insert(listKeyOf(after.Payment.ID, backOf(after.Payment.Route), reference), struct{}{})
+	knownIn, knownBack := old.References()
+	in, back := after.Payment.References()
+	for _, of := range []struct {
+		known, now []string
+		route      string
+	}{{knownIn, in, after.Payment.Route}, {knownBack, back, backOf(after.Payment.Route)}} {
+		for _, reference := range of.now {
+			if !slices.Contains(of.known, reference) {
+				v.Insert(listKeyOf(after.Payment.ID, of.route, reference), struct{}{})
+			}
 		}
 	}
 }

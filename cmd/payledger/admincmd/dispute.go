@@ -14,8 +14,8 @@ type Dispute struct {
 
 // Help is shown by --help.
 func (Dispute) Help() string {
-	return `Disputes come by themselves from Stripe, and as signals of programs on NATS. Of another
-provider, record by hand what it says. The payment stays paid; while its dispute is open, and
+	return `Disputes come by themselves from Stripe, from lines of settlement reports, and as signals of
+programs on NATS. What another provider says, and that a dispute of a report is lost, record by hand. The payment stays paid; while its dispute is open, and
 when it is lost, it cannot be refunded. In the books an open dispute moves the money from the
 merchant to disputes_held, a won one back, a lost one to the provider. The merchant is
 notified. Repeated, a command shows the dispute that there is. To list disputed payments:
