@@ -119,6 +119,7 @@ func TestBadSettlements(t *testing.T) {
 	for name, body := range map[string]string{
 		"nowhere": `{"reason":"x"}`, "no reason": `{"to":"fee","reason":""}`, "a long reason": `{"to":"fee","reason":"` + strings.Repeat("x", 257) + `"}`,
 		"no payment": `{"to":"payment","reason":"x"}`, "elsewhere": `{"to":"operator","reason":"x"}`, "a member too many": `{"to":"fee","reason":"x","x":1}`,
+		"by itself": `{"to":"matched","reason":"x"}`, "by itself and without a reason": `{"to":"matched","payment_id":"01M7W78FJBM8T4R7B5N0C1D2E3"}`,
 	} {
 		s.adminDo("POST", "/admin/settlements/sandbox:r/lines", batchOf(line)).want(200, "")
 		if a := s.adminDo("POST", "/admin/settlements/sandbox:r/lines/1/resolve", body); a.Code < 400 || a.Code >= 500 {
