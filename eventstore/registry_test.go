@@ -66,6 +66,7 @@ func TestWireNames(t *testing.T) {
 		"routes.loaded":             installation.RoutesLoaded{},
 		"route.paused":              installation.RoutePaused{},
 		"route.resumed":             installation.RouteResumed{},
+		"route.settled_since":       installation.RouteSettledSince{},
 		"log.restored":              installation.LogRestored{},
 		"log_key.renewed":           installation.LogKeyRenewed{},
 		"nats_consumer.created":     installation.NATSConsumerCreated{},

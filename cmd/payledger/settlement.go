@@ -329,7 +329,9 @@ difference, the oldest first:
   arrived_unreported it has arrived, and for some days no report says so: import the report
 
 AMOUNT is what the provider owes by it, and negative what it has paid too much. Money of an open
-dispute is no difference. Exit code 0 only if there is none, else 1.`
+dispute is no difference. What was heard of before "settled_since" of its route in the routes file
+need not be in a report, and is added up in the last line. Exit code 0 only if there is no
+difference, else 1.`
 }
 
 // Validate refuses what would have no effect.
@@ -413,17 +415,21 @@ func (c reconcileCmd) print(a *cli.App, r wire.Reconciliation) error {
 	}
 	fmt.Fprintf(a.Stdout, "Matched %d lines as of position %d. ", r.Matched, r.Position)
 	if len(r.Remainder) == 0 {
-		_, err := fmt.Fprintln(a.Stdout, "Nothing is open.")
-		return err
+		fmt.Fprintln(a.Stdout, "Nothing is open.")
+	} else {
+		fmt.Fprintf(a.Stdout, "Open: %s.\n", sums(r.Remainder, "differences"))
 	}
-	fmt.Fprint(a.Stdout, "Open:")
-	for i, of := range r.Remainder {
-		sep := " "
-		if i > 0 {
-			sep = ", "
-		}
-		fmt.Fprintf(a.Stdout, "%s%d differences, %s %s", sep, of.Count, of.Amount, of.Currency)
+	if len(r.NotExpected) > 0 {
+		fmt.Fprintf(a.Stdout, "Not expected in reports: %s.\n", sums(r.NotExpected, "payments"))
 	}
-	_, err := fmt.Fprintln(a.Stdout, ".")
-	return err
+	return nil
+}
+
+// sums writes what things add up to.
+func sums(all []settlement.Remainder, things string) string {
+	texts := make([]string, len(all))
+	for i, of := range all {
+		texts[i] = fmt.Sprintf("%d %s, %s %s", of.Count, things, of.Amount, of.Currency)
+	}
+	return strings.Join(texts, ", ")
 }

@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"maps"
 	"slices"
 
 	"payledger/domain"
@@ -11,6 +12,9 @@ const (
 	TypeRoutesLoaded  = "routes.loaded"
 	TypeRoutePaused   = "route.paused"
 	TypeRouteResumed  = "route.resumed"
+
+	TypeRouteSettledSince = "route.settled_since"
+
 	TypeLogRestored   = "log.restored"
 	TypeLogKeyRenewed = "log_key.renewed"
 
@@ -37,6 +41,7 @@ func Events() []domain.EventType {
 		domain.NewEventType(1, RoutesLoaded{SHA256: domain.Digest{7, 8, 9}, Rules: 3, Connectors: 2, On: RoutesOnCommand}),
 		domain.NewEventType(2, RoutePaused{Route: "cards", Reason: "maintenance", Since: at}),
 		domain.NewEventType(2, RouteResumed{Route: "cards"}),
+		domain.NewEventType(1, RouteSettledSince{Route: "cards", Since: at}),
 		domain.NewEventType(1, LogRestored{RestoredAt: at, File: "monday.db", Position: 88417, Forced: true}),
 		domain.NewEventType(1, LogKeyRenewed{VerifierKey: "payledger/01M7W78FJBM8T4R7B5N0C1D2E3+2a799289+AbLZXrIgO2YlD1Yniy9Kabw2fWPTN8EqxZgRRLZL4vQX"}),
 		domain.NewEventType(2, NATSConsumerCreated{ //nolint:gosec // the hash is that of no password
@@ -107,6 +112,29 @@ func (e RouteResumed) evolve(i Installation) Installation {
 }
 
 func (e RouteResumed) origin(domain.Instant) Command { return ResumeRoute(e) }
+
+// RouteSettledSince: the server took a routes file that says otherwise than before from when on reports
+// are to have the outcomes of a route.
+type RouteSettledSince struct {
+	Route string         `json:"route"`
+	Since domain.Instant `json:"since,omitzero"` // 0: they are to have all
+}
+
+func (RouteSettledSince) Type() string { return TypeRouteSettledSince }
+
+func (e RouteSettledSince) evolve(i Installation) Installation {
+	since := maps.Clone(i.SettledSince)
+	if since == nil {
+		since = make(map[string]domain.Instant)
+	}
+	if since[e.Route] = e.Since; e.Since == 0 {
+		delete(since, e.Route)
+	}
+	i.SettledSince = since
+	return i
+}
+
+func (e RouteSettledSince) origin(domain.Instant) Command { return SettleRouteSince(e) }
 
 // LogRestored: a copy was put in the place of the log. It is recorded when the copy
 // is first used.

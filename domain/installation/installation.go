@@ -19,6 +19,9 @@ type Installation struct {
 	Paused     []Pause        // by route
 	RestoredAt domain.Instant // when the log was restored last
 	Consumers  []Consumer     // by name
+
+	// SettledSince is from when on reports are to have a route's outcomes; without one they are to have all.
+	SettledSince map[string]domain.Instant
 }
 
 // Pause is a route that an operator has paused: no payment is given to it, and no
@@ -129,6 +132,16 @@ func (c LoadRoutes) decide(i Installation) (domain.Event, error) {
 		return nil, fmt.Errorf("a routes file with %d rules and %d connectors", c.Rules, c.Connectors)
 	}
 	return RoutesLoaded(c), nil
+}
+
+// SettleRouteSince records from when on reports are to have the outcomes of a route, unless it is known.
+type SettleRouteSince RouteSettledSince
+
+func (c SettleRouteSince) decide(i Installation) (domain.Event, error) {
+	if c.Since == i.SettledSince[c.Route] {
+		return nil, nil
+	}
+	return RouteSettledSince(c), nil
 }
 
 // PauseRoute pauses a route from the instant on. A route that is paused already

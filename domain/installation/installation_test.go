@@ -3,6 +3,7 @@ package installation_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -36,6 +37,12 @@ func TestInstallation(t *testing.T) {
 		{installation.PauseRoute{Route: "cards", Since: 11, Reason: "Stripe is down"}, installation.RoutePaused{Route: "cards", Since: 9, Reason: "Stripe is down"}},
 		{installation.PauseRoute{Route: "cards", Since: 12}, nil},
 		{installation.ResumeRoute{Route: "cash"}, installation.RouteResumed{Route: "cash"}},
+		{installation.SettleRouteSince{Route: "cash"}, nil},
+		{installation.SettleRouteSince{Route: "cash", Since: 5}, installation.RouteSettledSince{Route: "cash", Since: 5}},
+		{installation.SettleRouteSince{Route: "cards", Since: 5}, installation.RouteSettledSince{Route: "cards", Since: 5}},
+		{installation.SettleRouteSince{Route: "cards", Since: 5}, nil},
+		{installation.SettleRouteSince{Route: "cards", Since: 6}, installation.RouteSettledSince{Route: "cards", Since: 6}},
+		{installation.SettleRouteSince{Route: "cash"}, installation.RouteSettledSince{Route: "cash"}},
 	} {
 		got, err := state.Decide(step.command)
 		if err != nil || got != step.event {
@@ -58,6 +65,9 @@ func TestInstallation(t *testing.T) {
 	}
 	if want := []installation.Pause{{Route: "cards", Since: 9, Reason: "Stripe is down"}}; !slices.Equal(state.Paused, want) {
 		t.Errorf("paused: %+v", state.Paused)
+	}
+	if want := map[string]domain.Instant{"cards": 6}; !maps.Equal(state.SettledSince, want) {
+		t.Errorf("settled since: %v", state.SettledSince)
 	}
 	if _, err := state.Decide(installation.LoadRoutes{SHA256: domain.Digest{9}, Rules: -1}); err == nil {
 		t.Error("a negative number of rules was recorded")

@@ -108,7 +108,7 @@ func TestPayoutsInReconcile(t *testing.T) {
 		"a report below zero":        {[]domain.Event{report("a", -40)}, "arrived_unreported cards:a -0.40 RUB 4"},
 		"taken from the next payout": {[]domain.Event{report("a", -40), report("b", 100), arrived("b", "RUB", 60)}, ""},
 	} {
-		o := settlement.NewOpen()
+		o := settlement.NewOpen(nil)
 		for _, e := range test.events {
 			o.Fold("installation", "", 0, e)
 			if opened, ok := e.(settlement.ReportOpened); ok {

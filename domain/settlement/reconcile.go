@@ -31,6 +31,41 @@ type Difference struct {
 	Currency  domain.Currency `json:"currency,omitzero"`
 	Since     domain.Instant  `json:"since"`
 	Days      int             `json:"days"` // its age
+
+	before domain.Sum // of what no report is to have, as Open.since says
+}
+
+// split parts the amount into what reports are to have and what they need not. Of the latter they may
+// have any part.
+func (d Difference) split() (expected, not domain.Sum) {
+	zero := domain.Sum{}
+	switch {
+	case d.before.Sign()*d.Amount.Sign() <= 0:
+		not = zero
+	case d.before.Sign()*d.before.Compare(d.Amount) < 0:
+		not = d.before
+	default:
+		not = d.Amount
+	}
+	return d.Amount.Add(not.Neg()), not
+}
+
+// Remainder is what differences in a currency add up to.
+type Remainder struct {
+	Currency domain.Currency `json:"currency"`
+	Count    int             `json:"count"`
+	Amount   domain.Sum      `json:"amount"`
+}
+
+// AddRemainder returns the remainders, by currency in alphabetical order, with an amount more.
+func AddRemainder(all []Remainder, c domain.Currency, amount domain.Sum) []Remainder {
+	i, known := slices.BinarySearchFunc(all, c, func(r Remainder, c domain.Currency) int { return cmp.Compare(r.Currency, c) })
+	if !known {
+		all = slices.Insert(all, i, Remainder{Currency: c})
+	}
+	all[i].Count++
+	all[i].Amount = all[i].Amount.Add(amount)
+	return all
 }
 
 // Open is what is open after events of the log: a fold. A payment's receivable is an item that is
@@ -43,6 +78,8 @@ type Open struct {
 	waiting map[string]Difference  // lines in suspense, and reports that are being recorded, by their names
 	transit map[itemKey]Difference // what reports say was paid out and has not arrived, by the ids of the reports
 	routes  []string               // whose payments are looked at; none: all
+
+	since map[string]domain.Instant // from when on reports are to have the outcomes of a route
 }
 
 type itemKey struct {
@@ -50,12 +87,12 @@ type itemKey struct {
 	currency domain.Currency
 }
 
-// NewOpen is the state before the first event. Of the routes only the payments are looked at; without
-// any of all.
-func NewOpen(routes ...string) *Open {
+// NewOpen is the state before the first event. Outcomes of a route before its time in since need not be
+// in any report. Of the routes only the payments are looked at; without any of all.
+func NewOpen(since map[string]domain.Instant, routes ...string) *Open {
 	return &Open{
 		items: make(map[itemKey]Difference), held: make(map[itemKey]domain.Sum), waiting: make(map[string]Difference), transit: make(map[itemKey]Difference),
-		routes: routes,
+		routes: routes, since: since,
 	}
 }
 
@@ -67,7 +104,11 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 		for _, p := range domain.Postings(e) {
 			key := itemKey{payment, p.Currency}
 			if route := p.Account.Route(); route != "" {
-				o.move(project, route, key, p.Amount, at)
+				before := domain.Sum{}
+				if at < o.since[route] {
+					before = p.Amount
+				}
+				o.move(project, route, key, p.Amount, before, at)
 			} else if p.Account == domain.DisputesHeld {
 				if o.held[key] = o.held[key].Add(p.Amount.Neg()); o.held[key].Sign() == 0 {
 					delete(o.held, key)
@@ -92,7 +133,7 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 			case err != nil:
 			case l.Result == Settled:
 				o.Matched++
-				o.move(project, e.Route, itemKey{l.PaymentID, l.Currency}, l.Gross.Neg(), at)
+				o.move(project, e.Route, itemKey{l.PaymentID, l.Currency}, l.Gross.Neg(), domain.Sum{}, at)
 			case l.Result.Waits():
 				name := LineID(ID(e.Route, e.Report), l.Number)
 				d := Difference{
@@ -112,31 +153,31 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 		delete(o.waiting, LineID(ID(e.Route, e.Report), l.Number))
 		if e.To.Settles() {
 			o.Matched++
-			o.move(e.Project, e.Route, itemKey{e.Payment, cmp.Or(e.SettlesIn, l.Currency)}, e.Settles.Neg(), at)
+			o.move(e.Project, e.Route, itemKey{e.Payment, cmp.Or(e.SettlesIn, l.Currency)}, e.Settles.Neg(), domain.Sum{}, at)
 		}
 	}
 }
 
-// move changes the sum of a payment's item.
-func (o *Open) move(project, route string, key itemKey, amount domain.Sum, at domain.Instant) {
+// move changes the sum of a payment's item, and what of it no report is to have.
+func (o *Open) move(project, route string, key itemKey, amount, before domain.Sum, at domain.Instant) {
 	if len(o.routes) > 0 && !slices.Contains(o.routes, route) {
 		return
 	}
-	move(o.items, key, Difference{Route: route, ProjectID: project, PaymentID: key.of, Since: at}, amount)
+	move(o.items, key, Difference{Route: route, ProjectID: project, PaymentID: key.of, Since: at, before: before}, amount)
 }
 
-// move changes the sum of an item, which begins as it is given.
+// move changes the sum of an item, which begins as it is given where nothing is open.
 func move(items map[itemKey]Difference, key itemKey, begin Difference, amount domain.Sum) {
-	d, open := items[key]
-	if !open {
-		d = begin
-		d.Currency = key.currency
+	d := items[key]
+	begin.Currency, begin.Amount, begin.before = key.currency, d.Amount.Add(amount), d.before.Add(begin.before)
+	if open, _ := d.split(); open.Sign() != 0 {
+		begin.Since = d.Since
 	}
-	if d.Amount = d.Amount.Add(amount); d.Amount.Sign() == 0 {
+	if begin.Amount.Sign() == 0 && begin.before.Sign() == 0 {
 		delete(items, key)
 		return
 	}
-	items[key] = d
+	items[key] = begin
 }
 
 // Differences are what is open at an instant, of one route or, with "", of all, the oldest first.
@@ -152,6 +193,16 @@ func (o *Open) Differences(now domain.Instant, days int, route string) []Differe
 	slices.SortFunc(all, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(a.Since, b.Since), strings.Compare(a.PaymentID, b.PaymentID), strings.Compare(a.Line, b.Line), cmp.Compare(a.Currency, b.Currency))
 	})
+	return all
+}
+
+// NotExpected is what outcomes that no report is to have add up to, of one route or, with "", of all.
+func (o *Open) NotExpected(route string) (all []Remainder) {
+	for key, d := range o.items {
+		if _, not := d.split(); not.Sign() != 0 && (route == "" || d.Route == route) {
+			all = AddRemainder(all, key.currency, not)
+		}
+	}
 	return all
 }
 
@@ -182,11 +233,12 @@ func (o *Open) each(now domain.Instant, days int, fn func(Difference)) {
 		}
 	}
 	for key, d := range o.items {
+		d.Amount, _ = d.split()
 		d.What = NotPaidHere
 		if d.Amount.Sign() > 0 {
 			d.What = NotReported
 		}
-		if d.Amount != o.held[key] && (d.What != NotReported || !early(d)) {
+		if d.Amount.Sign() != 0 && d.Amount != o.held[key] && (d.What != NotReported || !early(d)) {
 			fn(d)
 		}
 	}

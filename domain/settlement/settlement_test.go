@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -515,7 +516,7 @@ func TestReconcile(t *testing.T) {
 		"a report that is half there": {[]domain.Event{settlement.ReportOpened{Report: settlement.Report{Route: "cards", Report: "r"}}}, 0, "report_incomplete 0.00 3"},
 		"a report that is there":      {[]domain.Event{settlement.ReportOpened{Report: settlement.Report{Route: "cards", Report: "r"}}, settlement.ReportClosed{Route: "cards", Report: "r"}}, 0, ""},
 	} {
-		o := settlement.NewOpen()
+		o := settlement.NewOpen(nil)
 		for _, e := range c.events {
 			o.Fold("prj_1", id(1).String(), 0, e)
 		}
@@ -531,16 +532,84 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("%s: of another route %v", name, rest)
 		}
 	}
-	o := settlement.NewOpen()
+	o := settlement.NewOpen(nil)
 	o.Fold("prj_1", id(1).String(), 0, paid)
 	if rest := o.Differences(3*day-1, 3, ""); len(rest) > 0 {
 		t.Errorf("before it is late: %v", rest)
 	}
 	for route, since := range map[string]domain.Instant{"cards": 0, "wallet": 3 * day} {
-		o := settlement.NewOpen(route)
+		o := settlement.NewOpen(nil, route)
 		o.Fold("prj_1", id(1).String(), 0, paid)
 		if got := o.Oldest(3*day, 3); got != since {
 			t.Errorf("the oldest of route %s is of %d, want %d", route, got, since)
+		}
+	}
+}
+
+// TestSettledSince: outcomes before the day from which on a route's reports have them need not be in one,
+// and may be. All that the provider owes is a difference, or what is not expected.
+func TestSettledSince(t *testing.T) {
+	t.Parallel()
+	const day = domain.Instant(24 * 60 * 60 * 1000)
+	signal := func(o domain.Outcome, amount domain.Amount) domain.Signal {
+		return domain.Signal{Route: "cards", Outcome: o, Reference: "prv-1", Amount: amount, Currency: "RUB", StartedAt: 1}
+	}
+	lines := func(of ...settlement.Line) domain.Event {
+		e := settlement.ReportLines{Route: "cards", Report: "r", FeesPaidBy: settlement.ByOperator}
+		for i, l := range of {
+			l.Number, l.PaymentID = i+1, id(1).String()
+			e.Lines = append(e.Lines, settlement.Entry{Line: l, Result: settlement.Settled}.Text())
+		}
+		return e
+	}
+	const before, after = 9 * day, 11 * day // of the day
+	type heard struct {
+		at domain.Instant
+		e  domain.Event
+	}
+	paid, refunded, returned := domain.PaymentPaid{Signal: signal(domain.OutcomePaid, 150000)}, domain.RefundSucceededEvent{Signal: signal(domain.OutcomeSucceeded, 150000)},
+		domain.RefundReturned{Signal: signal(domain.OutcomeReturned, 150000)}
+	late := domain.PaymentLateFunds{Signal: signal(domain.OutcomePaid, 7000)}
+	disputed, lost := domain.PaymentDisputed{Signal: signal(domain.OutcomeDisputed, 50000)}, domain.PaymentDisputeLost{Opened: true, Signal: signal(domain.OutcomeDisputeLost, 50000)}
+	pays, refunds, takes := lines(line(settlement.KindPayment, 150000, 0)), lines(line(settlement.KindRefund, -150000, 0)), lines(line(settlement.KindDispute, -50000, 0))
+	for name, c := range map[string]struct {
+		events    []heard
+		open, not string
+	}{
+		"paid before":                      {[]heard{{before, paid}}, "", "1 1500.00"},
+		"paid after":                       {[]heard{{after, paid}}, "not_reported 1500.00 9", ""},
+		"paid on the day":                  {[]heard{{10 * day, paid}}, "not_reported 1500.00 10", ""},
+		"paid before, reported":            {[]heard{{before, paid}, {after, pays}}, "", ""},
+		"reported, and heard of before":    {[]heard{{before, pays}, {before, paid}}, "", ""},
+		"paid before, reported twice":      {[]heard{{before, paid}, {after, pays}, {after, pays}}, "not_paid_here -1500.00 9", ""},
+		"paid and refunded before":         {[]heard{{before, paid}, {before, refunded}}, "", ""},
+		"refunded after":                   {[]heard{{before, paid}, {after, refunded}}, "", ""},
+		"refunded after, reported":         {[]heard{{before, paid}, {after, refunded}, {after, refunds}}, "", "1 1500.00"},
+		"refunded after, all reported":     {[]heard{{before, paid}, {after, pays}, {after, refunded}, {after, refunds}}, "", ""},
+		"reported as refunded, and is not": {[]heard{{before, paid}, {after, refunds}}, "not_reported 1500.00 9", "1 1500.00"},
+		"the refund came back":             {[]heard{{before, paid}, {before, refunded}, {after, returned}}, "not_reported 1500.00 9", ""},
+		"disputed before":                  {[]heard{{before, paid}, {before, disputed}}, "", "1 1500.00"},
+		"disputed after, taken":            {[]heard{{before, paid}, {after, disputed}, {after, takes}}, "", "1 1500.00"},
+		"lost after, taken":                {[]heard{{before, paid}, {after, disputed}, {after, takes}, {after, lost}}, "", "1 1500.00"},
+		"lost before":                      {[]heard{{before, paid}, {before, disputed}, {before, lost}}, "", "1 1000.00"},
+		"late funds after":                 {[]heard{{before, paid}, {after, late}}, "not_reported 70.00 9", "1 1500.00"},
+	} {
+		o := settlement.NewOpen(map[string]domain.Instant{"cards": 10 * day})
+		for _, h := range c.events {
+			o.Fold("prj_1", id(1).String(), h.at, h.e)
+		}
+		var open, not []string
+		for _, d := range o.Differences(20*day, 3, "") {
+			open = append(open, d.What+" "+d.Amount.String()+" "+strconv.Itoa(d.Days))
+		}
+		for _, r := range o.NotExpected("cards") {
+			not = append(not, strconv.Itoa(r.Count)+" "+r.Amount.String())
+		}
+		if got, rest := strings.Join(open, ", "), strings.Join(not, ", "); got != c.open || rest != c.not {
+			t.Errorf("%s: %q and %q not expected, want %q and %q", name, got, rest, c.open, c.not)
+		}
+		if of := o.NotExpected("wallet"); len(of) > 0 {
+			t.Errorf("%s: of another route %v", name, of)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
@@ -426,7 +427,11 @@ func (a *admin) reconcile(x *edge.Exchange) error {
 		return err
 	}
 	now := cmp.Or(asOf, domain.InstantOf(a.cfg.Now()))
-	open, out := settlement.NewOpen(), wire.Reconciliation{Remainder: []wire.Remainder{}}
+	acts, _, err := eventstore.Fold(x.Context(), a.cfg.Ledger, eventstore.InstallationStream(), installation.Installation{})
+	if err != nil {
+		return err
+	}
+	open, out := settlement.NewOpen(acts.SettledSince), wire.Reconciliation{Remainder: []settlement.Remainder{}}
 	for r, err := range a.cfg.Ledger.Store.Scan(x.Context(), 0, eventstore.Filter{}) {
 		if err != nil {
 			return err
@@ -445,13 +450,8 @@ func (a *admin) reconcile(x *edge.Exchange) error {
 	}
 	out.Matched, out.Differences = open.Matched, open.Differences(now, int(days), q["route"])
 	for _, d := range out.Differences {
-		i := slices.IndexFunc(out.Remainder, func(of wire.Remainder) bool { return of.Currency == d.Currency })
-		if i < 0 {
-			i = len(out.Remainder)
-			out.Remainder = append(out.Remainder, wire.Remainder{Currency: d.Currency})
-		}
-		out.Remainder[i].Count++
-		out.Remainder[i].Amount = out.Remainder[i].Amount.Add(d.Amount)
+		out.Remainder = settlement.AddRemainder(out.Remainder, d.Currency, d.Amount)
 	}
+	out.NotExpected = open.NotExpected(q["route"])
 	return x.Reply(http.StatusOK, out)
 }

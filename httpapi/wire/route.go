@@ -13,7 +13,8 @@ type Route struct {
 	Retired bool          `json:"retired"` // the routes file does not name it any more; its connector ends with the server
 	Paused  *RoutePause   `json:"paused,omitempty"`
 
-	FeesPaidBy settlement.Bearer `json:"fees_paid_by,omitzero"` // "": the operator
+	FeesPaidBy   settlement.Bearer `json:"fees_paid_by,omitzero"`  // "": the operator
+	SettledSince domain.Instant    `json:"settled_since,omitzero"` // from when on reports are to have its outcomes; 0: all of them
 }
 
 // RoutePause is since when the operator has paused a route: it gets no payments, and

@@ -75,12 +75,6 @@ type Reconciliation struct {
 	Position    uint64                  `json:"position"`
 	Matched     int                     `json:"matched"` // lines of reports that settled a payment
 	Differences []settlement.Difference `json:"differences"`
-	Remainder   []Remainder             `json:"remainder"` // by currency
-}
-
-// Remainder is what the differences in a currency add up to.
-type Remainder struct {
-	Currency domain.Currency `json:"currency"`
-	Count    int             `json:"count"`
-	Amount   domain.Sum      `json:"amount"`
+	Remainder   []settlement.Remainder  `json:"remainder"` // what they add up to
+	NotExpected []settlement.Remainder  `json:"not_expected,omitempty"` // of outcomes that no report is to have, see settled_since of a route
 }

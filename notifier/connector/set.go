@@ -22,7 +22,8 @@ type Routes struct {
 type Opened struct {
 	Type string // its name, as in the routes file
 
-	FeesPaidBy settlement.Bearer // of the provider's; "": the operator
+	FeesPaidBy   settlement.Bearer // of the provider's; "": the operator
+	SettledSince domain.Instant    // from when on its reports are to have the route's outcomes; 0: all of them
 
 	// Connector is nil where nothing has to be asked of the provider: the sandbox
 	// is played by hand.

@@ -45,6 +45,7 @@ func (r *reading) connector(m member) {
 	}
 	settings := []byte{'{'}
 	var fees settlement.Bearer
+	var since domain.Instant
 	for _, s := range m.open() {
 		if s.name == "type" {
 			continue
@@ -53,6 +54,10 @@ func (r *reading) connector(m member) {
 			if err := json.Unmarshal(s.raw, &fees); err != nil || !fees.Valid() {
 				r.refuse(s.value, "want %q or %q", settlement.ByOperator, settlement.ByMerchant)
 			}
+			continue
+		}
+		if s.name == "settled_since" {
+			since = r.day(s.value)
 			continue
 		}
 		if name == sandboxType {
@@ -75,9 +80,22 @@ func (r *reading) connector(m member) {
 		r.connectors[m.name] = connector.Opened{Type: name}
 	}
 	if c, opened := r.connectors[m.name]; opened {
-		c.FeesPaidBy = fees
+		c.FeesPaidBy, c.SettledSince = fees, since
 		r.connectors[m.name] = c
 	}
+}
+
+// day reads a day, which begins in UTC, or a time.
+func (r *reading) day(v value) (at domain.Instant) {
+	var text string
+	err := json.Unmarshal(v.raw, &text)
+	if len(text) == len("2006-01-02") {
+		text += "T00:00:00Z"
+	}
+	if err != nil || at.UnmarshalText([]byte(text)) != nil || at <= 0 {
+		r.refuse(v, "want a day such as %q, or a time such as %q", "2026-11-20", "2026-11-20T00:00:00+03:00")
+	}
+	return at
 }
 
 // open makes a route's connector, once.

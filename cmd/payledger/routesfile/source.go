@@ -125,7 +125,7 @@ func List(routes connector.Routes) []wire.Route {
 	list := make([]wire.Route, 0, len(routes.Connectors))
 	for _, name := range slices.Sorted(maps.Keys(routes.Connectors)) {
 		c := routes.Connectors[name]
-		row := wire.Route{Route: name, Type: c.Type, Retired: c.Retired, Rules: []domain.Rule{}, FeesPaidBy: c.FeesPaidBy}
+		row := wire.Route{Route: name, Type: c.Type, Retired: c.Retired, Rules: []domain.Rule{}, FeesPaidBy: c.FeesPaidBy, SettledSince: c.SettledSince}
 		for _, rule := range routes.Table {
 			if rule.Route == name {
 				row.Rules = append(row.Rules, rule)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payledger/domain"
+	"payledger/domain/settlement"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
 )
@@ -103,8 +104,8 @@ func TestFileWithConnectors(t *testing.T) {
 			"connectors": {
 				"cards": {"type": "bank", "shop": 7, "key_file": "bank.key"},
 				"sbp": {"key_env": "PAYLEDGER_TEST_KEY", "type": "bank"},
-				"old": {"type": "nats"},
-				"play": {"type": "sandbox"}
+				"old": {"type": "nats", "settled_since": "2026-11-20T00:00:00+03:00"},
+				"play": {"type": "sandbox", "fees_paid_by": "merchant", "settled_since": "2026-11-20"}
 			},
 			"rules": [{"route": "cards"}, {"route": "sbp"}, {"route": "play"}, {"route": "sandbox"}]
 		}`,
@@ -120,6 +121,14 @@ func TestFileWithConnectors(t *testing.T) {
 	}
 	if len(l.Connectors) != 5 || l.Connectors["play"].Type != "sandbox" || l.Connectors["sandbox"].Type != "sandbox" {
 		t.Errorf("%+v", l.Connectors)
+	}
+	for route, since := range map[string]string{"cards": "1970-01-01T00:00:00.000Z", "old": "2026-11-19T21:00:00.000Z", "play": "2026-11-20T00:00:00.000Z"} {
+		if got := l.Connectors[route].SettledSince.String(); got != since {
+			t.Errorf("%s is settled since %s, want %s", route, got, since)
+		}
+	}
+	if got := l.Connectors["play"].FeesPaidBy; got != settlement.ByMerchant {
+		t.Errorf("the fees of play are paid by %q", got)
 	}
 	want := []Problem{{5, 12, "/connectors/old", `no rule leads to the route "old": its connector only follows what was begun before`}}
 	if diff := cmp.Diff(want, l.Warnings); diff != "" {
@@ -180,6 +189,9 @@ func TestWhatIsWrong(t *testing.T) {
 		"the sandbox's type":         {rule(`{"a":{"type":"sandbox"}}`), []string{`/connectors/a/type: the type "sandbox" is the simulated provider: it needs --sandbox`}},
 		"the sandbox at a bank":      {rule(`{"a":{"type":"nats"},"sandbox":{"type":"bank"}}`), []string{`/connectors/sandbox/type: the route "sandbox" is the simulated provider's`}},
 		"the sandbox's settings":     {rule(`{"a":{"type":"sandbox","shop":1}}`), []string{"type: the type", "/connectors/a/shop: unknown member: the sandbox has no settings"}},
+		"who bears fees":             {rule(`{"a":{"type":"nats","fees_paid_by":"customer"}}`), []string{`/connectors/a/fees_paid_by: want "operator" or "merchant"`}},
+		"a day":                      {rule(`{"a":{"type":"nats","settled_since":"20.11.2026"}}`), []string{`/connectors/a/settled_since: want a day such as "2026-11-20"`}},
+		"no day":                     {rule(`{"a":{"type":"nats","settled_since":20261120}}`), []string{`/connectors/a/settled_since: want a day such as "2026-11-20"`}},
 		"an unknown setting":         {rule(`{"a":{"type":"bank","shopp":1}}`), []string{"1:67: /connectors/a/shopp: there is no such setting"}},
 		"a setting's type":           {rule(`{"a":{"type":"bank","shop":"1"}}`), []string{"1:66: /connectors/a/shop: the value is of the wrong type"}},
 		"no secret":                  {rule(`{"a":{"type":"bank"}}`), []string{"/connectors/a/key_file: the secret is missing: name its file with key_file or its environment variable with key_env"}},

@@ -2,12 +2,14 @@ package service
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/notifier/health"
@@ -20,6 +22,7 @@ const reportDays = 3
 type differences struct {
 	ledger eventstore.Ledger
 	routes []string // those that have a report
+	since  map[string]domain.Instant
 	open   *settlement.Open
 	at     eventstore.Position // up to which it is folded
 }
@@ -32,7 +35,7 @@ func (c *core) watchDifferences(ctx context.Context, m prometheus.Registerer, ro
 		Help: "Age of the oldest difference between outcomes and settlement reports, of routes that have a report, as reconcile lists them; 0 without any. Looked for once a minute.",
 	})
 	health.Register(m, age)
-	d := differences{ledger: c.ledger, open: settlement.NewOpen()}
+	d := differences{ledger: c.ledger, open: settlement.NewOpen(nil)}
 	for more := true; more; more = health.Pause(ctx, time.Minute) {
 		if err := d.fold(ctx, routes()); err != nil {
 			if ctx.Err() == nil {
@@ -58,11 +61,16 @@ func (d *differences) fold(ctx context.Context, routes []string) error {
 			break
 		}
 	}
-	if !slices.Equal(reported, d.routes) {
-		d.routes, d.open, d.at = reported, settlement.NewOpen(reported...), 0
-	}
 	if len(reported) == 0 {
+		d.routes, d.open, d.at = nil, settlement.NewOpen(nil), 0
 		return nil
+	}
+	acts, _, err := eventstore.Fold(ctx, d.ledger, eventstore.InstallationStream(), installation.Installation{})
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(reported, d.routes) || !maps.Equal(acts.SettledSince, d.since) {
+		d.routes, d.since, d.open, d.at = reported, acts.SettledSince, settlement.NewOpen(acts.SettledSince, reported...), 0
 	}
 	worked := time.Now()
 	for r, err := range d.ledger.Store.Scan(ctx, d.at, eventstore.Filter{}) {

@@ -25,7 +25,7 @@ func TestDifferences(t *testing.T) {
 		}
 	}
 	now := domain.InstantOf(time.Now())
-	d := differences{ledger: l, open: settlement.NewOpen()}
+	d := differences{ledger: l, open: settlement.NewOpen(nil)}
 	oldest := func(at eventstore.Position, want domain.Instant) {
 		t.Helper()
 		if err := d.fold(t.Context(), []string{"cards", "wallet"}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -67,11 +68,8 @@ func actOf(l routesfile.Loaded, on installation.RoutesReason) installation.LoadR
 // asked to, until ctx ends.
 func (r *routes) run(ctx context.Context) error {
 	r.loading.Lock()
-	_, err := r.acts.record(ctx, eventstore.Cause{}, r.begun)
+	r.record(ctx, eventstore.Cause{}, r.begun, r.set.Routes())
 	r.loading.Unlock()
-	if err != nil && ctx.Err() == nil {
-		r.log.Error().Err(err).Msg("the routes in use could not be recorded")
-	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -172,10 +170,21 @@ func (r *routes) reload(ctx context.Context, why eventstore.Cause, on installati
 		r.log.Error().Msg(sentence)
 	}
 	r.log.Info().Str("file", r.source.File).Int("rules", len(l.Table)).Int("connectors", len(l.Connectors)).Msg("the routes file was read again")
-	if _, err := r.acts.record(ctx, why, actOf(l, on)); err != nil {
+	r.record(ctx, why, actOf(l, on), l.Routes)
+	return r.List(), nil
+}
+
+// record records which routes are in use, and from when on reports are to have their outcomes.
+func (r *routes) record(ctx context.Context, why eventstore.Cause, act installation.LoadRoutes, now connector.Routes) {
+	_, err := r.acts.record(ctx, why, act)
+	for _, route := range slices.Sorted(maps.Keys(now.Connectors)) {
+		if since := now.Connectors[route].SettledSince; err == nil && since != r.acts.now().SettledSince[route] {
+			_, err = r.acts.record(ctx, why, installation.SettleRouteSince{Route: route, Since: since})
+		}
+	}
+	if err != nil && ctx.Err() == nil {
 		r.log.Error().Err(err).Msg("the routes in use could not be recorded")
 	}
-	return r.List(), nil
 }
 
 // refused logs what is wrong with the file.
