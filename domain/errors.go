@@ -120,6 +120,7 @@ const (
 	DisputeNotFound             Code = "dispute_not_found"
 	SettlementNotFound          Code = "settlement_not_found"
 	SettlementLineNotFound      Code = "settlement_line_not_found"
+	PayoutNotFound              Code = "payout_not_found"
 	PathNotFound                Code = "path_not_found"
 	VersionNotSupported         Code = "version_not_supported"
 	MethodNotAllowed            Code = "method_not_allowed"

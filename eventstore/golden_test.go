@@ -38,7 +38,7 @@ func sampled(e domain.Event, body []byte) Stored {
 		s = DeliveriesStream()
 	case settlement.ReportOpened, settlement.ReportClosed:
 		s = ReportsStream("cards")
-	case settlement.PayoutArrived:
+	case settlement.PayoutArrived, settlement.PayoutUndone:
 		s = ArrivedStream("cards")
 	case settlement.PayoutToMerchant:
 		s = PaidStream(s.Project)

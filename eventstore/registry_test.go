@@ -81,6 +81,7 @@ func TestWireNames(t *testing.T) {
 		"report.line_resolved":      settlement.LineResolved{},
 		"payout.arrived":            settlement.PayoutArrived{},
 		"payout.merchant":           settlement.PayoutToMerchant{},
+		"payout.undone":             settlement.PayoutUndone{},
 	}
 	seen := map[string]bool{}
 	for _, e := range eventstore.EventTypes() {

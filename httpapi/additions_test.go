@@ -66,7 +66,7 @@ var notInAccount = []domain.Code{
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
 	domain.LateFundsNotFound, domain.DisputeNotFound, domain.RefundedAtProvider, domain.NoConnector,
 	domain.SettlementNotFound, domain.SettlementLineNotFound, domain.SettlementOpen, domain.SettlementDiffers,
-	domain.PayoutDiffers,
+	domain.PayoutDiffers, domain.PayoutNotFound,
 
 	domain.WrongType, domain.UnknownField, domain.InvalidValue, domain.RefundAmountNotAccepted,
 }

@@ -216,7 +216,7 @@ var adminOnly = []domain.Code{
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
 	domain.LateFundsNotFound, domain.DisputeNotFound, domain.RefundedAtProvider, domain.NoConnector,
 	domain.SettlementLineNotFound, domain.SettlementOpen, domain.SettlementDiffers,
-	domain.PayoutDiffers,
+	domain.PayoutDiffers, domain.PayoutNotFound,
 }
 
 func TestEveryCodeIsExplainedServedAndDocumented(t *testing.T) {

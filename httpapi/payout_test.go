@@ -71,8 +71,30 @@ func TestPayoutsOfTheMerchant(t *testing.T) {
 		t.Errorf("another merchant sees %s", got)
 	}
 	columns, rows := m.csv("/v1/payouts")
-	if columns != "id,amount,currency,reference,created_at" || len(rows) != 3 || rows[1][3] != "'=pp-2" {
+	if columns != "id,amount,currency,reference,created_at,undone_at,undone_reason" || len(rows) != 3 || rows[1][3] != "'=pp-2" {
 		t.Errorf("%s %q", columns, rows)
+	}
+
+	var page wire.Page[wire.OperatorsPayout]
+	s.adminDo("GET", "/admin/payouts?project="+m.project, "").want(200, "").decode(&page)
+	for range 2 {
+		s.adminDo("POST", "/admin/payouts/"+page.Data[1].ID.String()+"/undo", `{"reason":"=wrong"}`).want(200, "")
+	}
+	s.adminDo("POST", "/admin/payouts/"+page.Data[1].ID.String()+"/undo", `{}`).want(400, domain.InvalidParameter)
+	s.adminDo("POST", "/admin/payouts/"+page.Data[1].ID.String()+"/undo", `{"why":"x"}`).want(400, domain.InvalidParameter)
+	s.adminDo("POST", "/admin/payouts/"+m.project+"/undo", `{"reason":"x"}`).want(404, domain.PayoutNotFound)
+	var seen wire.Page[wire.Payout]
+	m.get("/v1/payouts").want(200, "").decode(&seen)
+	if len(seen.Data) != 3 || seen.Data[1].Undone == nil || seen.Data[1].Undone.Reason != "=wrong" || seen.Data[1].Undone.By != "" || seen.Data[0].Undone != nil {
+		t.Errorf("%+v", seen)
+	}
+	if _, rows := m.csv("/v1/payouts"); len(rows) != 3 || rows[1][5] == "" || rows[1][6] != "'=wrong" || rows[0][5] != "" {
+		t.Errorf("%q", rows)
+	}
+	undone := page.Data[1].ID
+	s.adminDo("GET", "/admin/payouts?project="+m.project, "").want(200, "").decode(&page)
+	if len(page.Data) != 3 || page.Data[1].ID != undone || page.Data[1].Undone == nil || !strings.HasPrefix(page.Data[1].Undone.By, "operator:") {
+		t.Errorf("%+v", page)
 	}
 	for _, wrong := range []string{"status=paid", "account=bank", "from=monday"} {
 		m.get("/v1/payouts?"+wrong).want(400, domain.InvalidParameter)
@@ -94,6 +116,12 @@ func TestPayoutsInTheAccount(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	b.open("/account/balance?lang=ru").want(200).has("Выплачено вам", "Выплата вам")
+	s.adminDo("POST", "/admin/projects/"+m.project+"/payouts", `{"amount":"30.00","reference":"pp-2"}`).want(201, "")
+	var page wire.Page[wire.OperatorsPayout]
+	s.adminDo("GET", "/admin/payouts", "").want(200, "").decode(&page)
+	s.adminDo("POST", "/admin/payouts/"+page.Data[1].ID.String()+"/undo", `{"reason":"x"}`).want(200, "")
+	b.open("/account/balance?lang=en").want(200).has("Payout undone", "&#43;₽30.00", "₽500.00")
+	b.open("/account/balance?lang=ru").want(200).has("Выплата отменена")
 	// What a provider has settled of the payment's 1500.00, less a fee of 45.00.
 	settled := settlement.Line{
 		Number: 1, Kind: settlement.KindPayment, PaymentID: id, Reference: "x", Gross: domain.SumOf(150000), Fee: domain.SumOf(4500), Net: domain.SumOf(145500),

@@ -132,6 +132,9 @@ func TestBooksEndToEnd(t *testing.T) {
 	done(t, "payout", "arrived", "--route", "sandbox", "--report", "r-1", "--amount", "700", "--reference", "bank-1", "--data", data)
 	done(t, "payout", "merchant", "--amount", "600", "--reference", "bank; 2", "--data", data)
 
+	_, id, _ := strings.Cut(done(t, "payout", "list", "--json", "--data", data), `"id":"`)
+	done(t, "payout", "undo", id[:26], "--reason", "it; was another", "--data", data)
+
 	journal := filepath.Join(dir, "j.hledger")
 	done(t, "export", "--format", "hledger", "-o", journal, "--data", data)
 	exporttest.Hledger(t, journal, "check", "--strict")

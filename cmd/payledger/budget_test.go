@@ -50,8 +50,8 @@ func budgets() []budget {
 			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement", "notifier/worker/settler",
 		}},
 		{"what providers settle is read from their reports", 650, []string{"cmd/payledger/reports"}},
-		{"payouts are recorded", 450, []string{
-			"domain/settlement/payout", "eventstore/audit/payout", "httpapi/admin/payout", "httpapi/merchant/payouts", "httpapi/wire/payout", "cmd/payledger/admincmd/payout",
+		{"payouts are recorded", 650, []string{
+			"domain/settlement/payout", "eventstore/audit/payout", "eventstore/payouts", "httpapi/admin/payout", "httpapi/merchant/payouts", "httpapi/wire/payout", "cmd/payledger/admincmd/payout",
 		}},
 		{"outcomes of providers are judged", 1350, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",

@@ -9,9 +9,9 @@ import (
 
 // Wire names of events, part of the interface to auditors.
 const (
-	TypeRoutesLoaded  = "routes.loaded"
-	TypeRoutePaused   = "route.paused"
-	TypeRouteResumed  = "route.resumed"
+	TypeRoutesLoaded = "routes.loaded"
+	TypeRoutePaused  = "route.paused"
+	TypeRouteResumed = "route.resumed"
 
 	TypeRouteSettledSince = "route.settled_since"
 

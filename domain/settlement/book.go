@@ -93,8 +93,13 @@ const (
 // Settles reports whether the line settles a payment.
 func (r Resolution) Settles() bool { return r == ToPayment || r == Matched }
 
-// MaxReason is the longest reason of a resolution, in code points.
+// MaxReason is the longest reason of an operator, in code points.
 const MaxReason = 256
+
+func validReason(s string) bool {
+	n := utf8.RuneCountInString(s)
+	return n > 0 && n <= MaxReason && utf8.ValidString(s) && !domain.HasControl(s)
+}
 
 // Decide returns the event that a command leads to.
 func (b Book) Decide(c BookCommand) (domain.Event, error) { return c.decide(b) }
@@ -122,7 +127,7 @@ func (c ResolveLine) decide(b Book) (domain.Event, error) {
 	if at < 0 {
 		return nil, &domain.Refusal{Code: domain.SettlementLineNotFound}
 	}
-	if n := utf8.RuneCountInString(c.Reason); (n == 0) != (c.To == Matched) || n > MaxReason || domain.HasControl(c.Reason) {
+	if c.To == Matched && c.Reason != "" || c.To != Matched && !validReason(c.Reason) {
 		return nil, domain.FieldErrors{{Field: "reason", Code: domain.InvalidValue}}
 	}
 	e := LineResolved{Route: b.Route, Report: b.Report, Line: b.Waiting[at], To: c.To, Reason: c.Reason}

@@ -173,5 +173,8 @@ func Events() []domain.EventType {
 		}),
 		domain.NewEventType(1, PayoutArrived{Route: "cards", Report: "2026-11-20", Amount: 145500, Currency: domain.DefaultCurrency, Reference: "pp-1042"}),
 		domain.NewEventType(1, PayoutToMerchant{Amount: 100000, Currency: domain.DefaultCurrency, Reference: "pp-1043", AsOf: 88417}),
+		domain.NewEventType(1, PayoutUndone{
+			Number: 2, Was: Payout{Route: "cards", Report: "2026-11-20", Amount: 145500, Currency: domain.DefaultCurrency, Reference: "pp-1042"}, Reason: "Сумма другого реестра",
+		}),
 	}
 }

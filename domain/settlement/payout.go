@@ -16,25 +16,38 @@ type Payout struct {
 	Reference string          `json:"reference"` // of the transfer at the bank
 }
 
-// Payouts are those of a route, or those to the merchant of a project, in the order in which they
-// were recorded.
+// Payouts are those of a route, or those to the merchant of a project. All has an element for each
+// event: the payout, or the zero Payout for one that is undone and for what undid it.
 type Payouts struct{ All []Payout }
+
+// PayoutCommand is a command on Payouts.
+type PayoutCommand interface {
+	decide(Payouts) (domain.Event, error)
+}
 
 // RecordPayout records a payout. The same one again changes nothing.
 type RecordPayout struct {
 	Payout
-	// To a merchant: what it was owed at a position of the log, after so many payouts.
+	// To a merchant: what it was owed at a position of the log, after so many events of the Payouts.
 	Owed  domain.Sum
 	AsOf  uint64
 	After int
 }
 
+// UndoPayout books back a payout that was recorded wrongly. Repeated, it changes nothing.
+type UndoPayout struct {
+	Number int // of its event, from 1
+	Reason string
+}
+
 // ErrPaidMeanwhile: what was owed was read before another payout to the merchant. Read it again.
 var ErrPaidMeanwhile = errors.New("another payout to the merchant was recorded meanwhile")
 
-// Decide returns the event that the command leads to, nil if there is nothing to record. A payout
+// Decide returns the event that a command leads to, nil if there is nothing to record. A payout
 // that is larger than what is owed is amount_too_large with that as the maximum.
-func (p Payouts) Decide(c RecordPayout) (domain.Event, error) {
+func (p Payouts) Decide(c PayoutCommand) (domain.Event, error) { return c.decide(p) }
+
+func (c RecordPayout) decide(p Payouts) (domain.Event, error) {
 	var wrong domain.FieldErrors
 	refuse := func(field string, ok bool) {
 		if !ok {
@@ -69,9 +82,29 @@ func (p Payouts) Decide(c RecordPayout) (domain.Event, error) {
 	return PayoutToMerchant{Amount: c.Amount, Currency: c.Currency, Reference: c.Reference, AsOf: c.AsOf}, nil
 }
 
+func (c UndoPayout) decide(p Payouts) (domain.Event, error) {
+	if !validReason(c.Reason) {
+		return nil, domain.FieldErrors{{Field: "reason", Code: domain.InvalidValue}}
+	}
+	if c.Number < 1 || c.Number > len(p.All) {
+		return nil, &domain.Refusal{Code: domain.PayoutNotFound}
+	}
+	was := p.All[c.Number-1]
+	if was == (Payout{}) {
+		return nil, nil
+	}
+	return PayoutUndone{Number: c.Number, Was: was, Reason: c.Reason}, nil
+}
+
 // Evolve applies an event. Others change nothing.
 func (p Payouts) Evolve(e domain.Event) Payouts {
-	if e, ok := e.(PayoutEvent); ok {
+	switch e := e.(type) {
+	case PayoutUndone:
+		p.All = append(slices.Clone(p.All), Payout{})
+		if e.Number >= 1 && e.Number < len(p.All) {
+			p.All[e.Number-1] = Payout{}
+		}
+	case PayoutEvent:
 		p.All = append(slices.Clip(p.All), e.Payout())
 	}
 	return p
@@ -80,13 +113,16 @@ func (p Payouts) Evolve(e domain.Event) Payouts {
 // Redecide checks an event as domain.Payment.Redecide does. owed is what the merchant was owed at
 // the position that the event names.
 func (p Payouts) Redecide(e domain.Event, owed domain.Sum) error {
-	paid, ok := e.(PayoutEvent)
-	if !ok {
+	var c PayoutCommand
+	switch e := e.(type) {
+	case PayoutArrived:
+		c = RecordPayout{Payout: e.Payout()}
+	case PayoutToMerchant:
+		c = RecordPayout{Payout: e.Payout(), Owed: owed, AsOf: e.AsOf, After: len(p.All)}
+	case PayoutUndone:
+		c = UndoPayout{e.Number, e.Reason}
+	default:
 		return errors.New("it is no payout")
-	}
-	c := RecordPayout{Payout: paid.Payout(), Owed: owed, After: len(p.All)}
-	if to, ok := e.(PayoutToMerchant); ok {
-		c.AsOf = to.AsOf
 	}
 	got, err := p.Decide(c)
 	return domain.SameEvent(got, err, e, "these payouts", "")

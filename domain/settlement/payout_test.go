@@ -81,6 +81,71 @@ func TestPayouts(t *testing.T) {
 	}
 }
 
+// TestUndoPayout: a payout is booked back once, and its reference may be used again.
+func TestUndoPayout(t *testing.T) {
+	t.Parallel()
+	var state settlement.Payouts
+	do := func(c settlement.PayoutCommand, owed domain.Sum) (text string) {
+		t.Helper()
+		e, err := state.Decide(c)
+		if e == nil || err != nil {
+			return strings.TrimSpace("nothing " + errText(err))
+		}
+		if err := state.Redecide(e, owed); err != nil {
+			t.Errorf("decided again: %v", err)
+		}
+		before := state
+		if state = state.Evolve(e); state.Redecide(e, owed) == nil {
+			t.Errorf("%+v is possible twice", e)
+		}
+		if before.Evolve(e).All[0] != state.All[0] {
+			t.Error("what an event leads to depends on what was before")
+		}
+		for _, p := range domain.Postings(e) {
+			text += string(p.Account) + " " + p.Amount.String() + " "
+		}
+		return strings.TrimSpace(text)
+	}
+	owed := domain.SumOf(100)
+	pay := func(amount domain.Amount, after int) settlement.PayoutCommand {
+		return settlement.RecordPayout{Payout: settlement.Payout{Amount: amount, Currency: "RUB", Reference: "a"}, Owed: owed, AsOf: 7, After: after}
+	}
+	for i, step := range []struct {
+		command settlement.PayoutCommand
+		want    string
+	}{
+		{settlement.UndoPayout{Number: 1, Reason: "x"}, "nothing payout_not_found"},
+		{pay(90, 0), "merchant_payable 0.90 bank -0.90"},
+		{settlement.UndoPayout{Number: 1}, "nothing reason: invalid_value"},
+		{settlement.UndoPayout{Number: 1, Reason: strings.Repeat("x", 257)}, "nothing reason: invalid_value"},
+		{settlement.UndoPayout{Number: 0, Reason: "x"}, "nothing payout_not_found"},
+		{settlement.UndoPayout{Number: 2, Reason: "x"}, "nothing payout_not_found"},
+		{settlement.UndoPayout{Number: 1, Reason: "x"}, "bank 0.90 merchant_payable -0.90"},
+		{settlement.UndoPayout{Number: 1, Reason: "y"}, "nothing"},
+		{settlement.UndoPayout{Number: 2, Reason: "x"}, "nothing"},
+		{pay(80, 1), "nothing " + settlement.ErrPaidMeanwhile.Error()},
+		{pay(80, 2), "merchant_payable 0.80 bank -0.80"},
+		{settlement.UndoPayout{Number: 1, Reason: "x"}, "nothing"},
+		{settlement.UndoPayout{Number: 3, Reason: "x"}, "bank 0.80 merchant_payable -0.80"},
+	} {
+		if got := do(step.command, owed); got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+	state = settlement.Payouts{}
+	do(settlement.RecordPayout{Payout: settlement.Payout{Route: "cards", Report: "r", Amount: 90, Currency: "RUB", Reference: "a"}}, domain.Sum{})
+	if got := do(settlement.UndoPayout{Number: 1, Reason: "x"}, domain.Sum{}); got != "settlement_transit:cards 0.90 bank -0.90" {
+		t.Errorf("what arrived is undone by %s", got)
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 // TestPayoutsInReconcile: what a report says was paid out is open until it has arrived, and the other
 // way round; what is too much for one report may be for another.
 func TestPayoutsInReconcile(t *testing.T) {
@@ -94,6 +159,10 @@ func TestPayoutsInReconcile(t *testing.T) {
 	arrived := func(id, currency string, amount domain.Amount) domain.Event {
 		return settlement.PayoutArrived{Route: "cards", Report: id, Amount: amount, Currency: domain.Currency(currency), Reference: "x"}
 	}
+	undone := func(id string, amount domain.Amount) domain.Event {
+		was := settlement.Payout{Route: "cards", Report: id, Amount: amount, Currency: "RUB", Reference: "x"}
+		return settlement.PayoutUndone{Number: 1, Was: was, Reason: "x"}
+	}
 	for name, test := range map[string]struct {
 		events []domain.Event
 		open   string
@@ -105,6 +174,9 @@ func TestPayoutsInReconcile(t *testing.T) {
 		"a part has not arrived":     {[]domain.Event{report("a", 100), arrived("a", "RUB", 40)}, "not_arrived cards:a 0.60 RUB 4"},
 		"no report says so":          {[]domain.Event{arrived("a", "RUB", 100)}, "arrived_unreported cards:a -1.00 RUB 4"},
 		"in another currency":        {[]domain.Event{report("a", 100), arrived("a", "EUR", 100)}, "arrived_unreported cards:a -1.00 EUR 4, not_arrived cards:a 1.00 RUB 4"},
+		"undone":                     {[]domain.Event{report("a", 100), arrived("a", "RUB", 100), undone("a", 100)}, "not_arrived cards:a 1.00 RUB 4"},
+		"undone, and recorded again": {[]domain.Event{report("a", 100), arrived("a", "RUB", 10), undone("a", 10), arrived("a", "RUB", 100)}, ""},
+		"to a merchant, undone":      {[]domain.Event{settlement.PayoutUndone{Number: 1, Was: settlement.Payout{Amount: 5, Currency: "RUB", Reference: "x"}, Reason: "x"}}, ""},
 		"a report below zero":        {[]domain.Event{report("a", -40)}, "arrived_unreported cards:a -0.40 RUB 4"},
 		"taken from the next payout": {[]domain.Event{report("a", -40), report("b", 100), arrived("b", "RUB", 60)}, ""},
 	} {

@@ -6,9 +6,10 @@ import "payledger/domain"
 const (
 	TypePayoutArrived    = "payout.arrived"
 	TypePayoutToMerchant = "payout.merchant"
+	TypePayoutUndone     = "payout.undone"
 )
 
-// PayoutEvent is the event of a payout.
+// PayoutEvent is an event about a payout.
 type PayoutEvent interface {
 	domain.Event
 	Payout() Payout
@@ -47,6 +48,27 @@ func (e PayoutToMerchant) Payout() Payout {
 // Postings: merchant payable to bank.
 func (e PayoutToMerchant) Postings() []domain.Posting {
 	return transfer(domain.MerchantPayable, domain.Bank, e.Payout())
+}
+
+// PayoutUndone records that a payout was recorded wrongly: no such money has moved.
+type PayoutUndone struct {
+	Number int    `json:"number"` // of the payout's event in its stream, from 1
+	Was    Payout `json:"payout"`
+	Reason string `json:"reason"` // the operator's words
+}
+
+// Type implements domain.Event.
+func (PayoutUndone) Type() string { return TypePayoutUndone }
+
+// Payout is the payout that is undone.
+func (e PayoutUndone) Payout() Payout { return e.Was }
+
+// Postings are those of the payout, the other way round.
+func (e PayoutUndone) Postings() []domain.Posting {
+	if e.Was.Route != "" {
+		return transfer(domain.SettlementTransit(e.Was.Route), domain.Bank, e.Was)
+	}
+	return transfer(domain.Bank, domain.MerchantPayable, e.Was)
 }
 
 func transfer(debit, credit domain.Account, p Payout) (all postings) {

@@ -124,6 +124,11 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 	case PayoutArrived:
 		id := ID(e.Route, e.Report)
 		move(o.transit, itemKey{id, e.Currency}, Difference{Route: e.Route, Line: id, Since: at}, domain.SumOf(-e.Amount))
+	case PayoutUndone:
+		if e.Was.Route != "" {
+			id := ID(e.Was.Route, e.Was.Report)
+			move(o.transit, itemKey{id, e.Was.Currency}, Difference{Route: e.Was.Route, Line: id, Since: at}, domain.SumOf(e.Was.Amount))
+		}
 	case ReportClosed:
 		delete(o.waiting, ID(e.Route, e.Report))
 	case ReportLines:

@@ -83,8 +83,8 @@ func (o *owed) at(position eventstore.Position) (then domain.Sum, known bool) {
 	return then, len(o.last) < maxDebts
 }
 
-// followPayout checks a payout: one reference is booked once, and no merchant is paid more than it was
-// owed when that was decided, after its last payout.
+// followPayout checks a payout: one reference is booked once until that is undone, and no merchant is paid
+// more than it was owed when that was decided, after its last payout. A payout is undone once.
 func (c *checker) followPayout(i *item) {
 	r := &i.record
 	s := c.streams.payouts.streams[r.Stream]
@@ -102,6 +102,10 @@ func (c *checker) followPayout(i *item) {
 	switch e := i.event.(type) {
 	case settlement.PayoutArrived:
 		want = eventstore.ArrivedStream(e.Route)
+	case settlement.PayoutUndone:
+		if e.Was.Route != "" {
+			want = eventstore.ArrivedStream(e.Was.Route)
+		}
 	case settlement.PayoutToMerchant:
 		asOf := eventstore.Position(e.AsOf)
 		if asOf < before || asOf >= r.Position {

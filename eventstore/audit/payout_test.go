@@ -25,6 +25,10 @@ func (w *world) pay(s eventstore.Stream, e domain.Event) {
 	}
 }
 
+func undone(number int, was settlement.Payout) settlement.PayoutUndone {
+	return settlement.PayoutUndone{Number: number, Was: was, Reason: "x"}
+}
+
 // TestPayouts: verify decides payouts again, by what the merchant was owed then.
 func TestPayouts(t *testing.T) {
 	t.Parallel()
@@ -62,6 +66,33 @@ func TestPayouts(t *testing.T) {
 			w.pay(eventstore.PaidStream(w.project), settlement.PayoutToMerchant{Amount: 1, Currency: "RUB", Reference: "a", AsOf: at})
 			w.pay(eventstore.PaidStream(w.project), settlement.PayoutToMerchant{Amount: 2, Currency: "RUB", Reference: "a", AsOf: at + 1})
 		}, "payout_differs"},
+		"undone, and paid again": {func(w *world, owed domain.Amount, at uint64) {
+			w.pay(eventstore.PaidStream(w.project), settlement.PayoutToMerchant{Amount: owed, Currency: "RUB", Reference: "a", AsOf: at})
+			w.pay(eventstore.PaidStream(w.project), undone(1, settlement.Payout{Amount: owed, Currency: "RUB", Reference: "a"}))
+			w.pay(eventstore.PaidStream(w.project), settlement.PayoutToMerchant{Amount: owed, Currency: "RUB", Reference: "a", AsOf: at + 2})
+			w.pay(eventstore.ArrivedStream("cards"), settlement.PayoutArrived{Route: "cards", Report: "r", Amount: 7, Currency: "RUB", Reference: "a"})
+			w.pay(eventstore.ArrivedStream("cards"), undone(1, settlement.Payout{Route: "cards", Report: "r", Amount: 7, Currency: "RUB", Reference: "a"}))
+		}, ""},
+		"undone twice": {func(w *world, owed domain.Amount, at uint64) {
+			w.pay(eventstore.PaidStream(w.project), settlement.PayoutToMerchant{Amount: owed, Currency: "RUB", Reference: "a", AsOf: at})
+			for range 2 {
+				w.pay(eventstore.PaidStream(w.project), undone(1, settlement.Payout{Amount: owed, Currency: "RUB", Reference: "a"}))
+			}
+		}, "there was nothing left to do"},
+		"undone, and it was more": {func(w *world, owed domain.Amount, at uint64) {
+			w.pay(eventstore.PaidStream(w.project), settlement.PayoutToMerchant{Amount: owed - 1, Currency: "RUB", Reference: "a", AsOf: at})
+			w.pay(eventstore.PaidStream(w.project), undone(1, settlement.Payout{Amount: owed, Currency: "RUB", Reference: "a"}))
+		}, "members that the rules do not lead to"},
+		"undone, and it never was": {func(w *world, owed domain.Amount, _ uint64) {
+			w.pay(eventstore.PaidStream(w.project), undone(1, settlement.Payout{Amount: owed, Currency: "RUB", Reference: "a"}))
+		}, "payout_not_found"},
+		"undone without a reason": {func(w *world, owed domain.Amount, at uint64) {
+			w.pay(eventstore.PaidStream(w.project), settlement.PayoutToMerchant{Amount: owed, Currency: "RUB", Reference: "a", AsOf: at})
+			w.pay(eventstore.PaidStream(w.project), settlement.PayoutUndone{Number: 1, Was: settlement.Payout{Amount: owed, Currency: "RUB", Reference: "a"}})
+		}, "reason: invalid_value"},
+		"undone in another's stream": {func(w *world, _ domain.Amount, _ uint64) {
+			w.pay(eventstore.ArrivedStream("cards"), undone(1, settlement.Payout{Route: "acme", Report: "r", Amount: 7, Currency: "RUB", Reference: "a"}))
+		}, "belongs to the stream of acme"},
 		"in another's stream": {func(w *world, owed domain.Amount, at uint64) {
 			w.pay(eventstore.ArrivedStream("cards"), settlement.PayoutArrived{Route: "acme", Report: "r", Amount: 7, Currency: "RUB", Reference: "a"})
 		}, "belongs to the stream of acme"},

@@ -104,6 +104,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "POST", Path: "/admin/payouts", Operation: "adminPayoutArrived", Body: true, Handle: a.payoutArrived},
 		{Method: "GET", Path: "/admin/payouts", Operation: "adminListPayouts", Handle: a.listPayouts},
 		{Method: "POST", Path: project + "/payouts", Operation: "adminPayMerchant", Body: true, Handle: a.payMerchant},
+		{Method: "POST", Path: "/admin/payouts/{id}/undo", Operation: "adminUndoPayout", Body: true, Handle: a.undoPayout},
 		{Method: "POST", Path: "/admin/payments/{id}/ask", Operation: "adminAskProvider", Handle: a.ask},
 		{Method: "GET", Path: "/admin/suspense", Operation: "adminListSuspense", Handle: a.listSuspense},
 		{Method: "POST", Path: "/admin/payments/{id}/returns", Operation: "adminCreateReturn", Body: true, Handle: a.createReturn},
@@ -183,6 +184,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/reconcile?route=&as_of=&days= → wire.Reconciliation
 //	POST   /admin/payouts {"route","report","amount","currency"?,"reference"} → 201 settlement.Payout; 200 if it was recorded before
 //	POST   /admin/projects/{project}/payouts {"amount","currency"?,"reference"} → likewise
+//	POST   /admin/payouts/{event_id}/undo {"reason"} → wire.OperatorsPayout
 //	GET    /admin/payouts?project=&currency=&from=&to=&limit=&cursor= → {"data":[wire.OperatorsPayout…],"next_cursor"}
 //	GET    /admin/status                → wire.Status
 //	GET    /admin/cluster               → {"data": [wire.Node]}

@@ -71,30 +71,30 @@ func (a *admin) checkProject(x *edge.Exchange, q edge.Query) error {
 
 // statement answers GET /admin/balance/statement, oldest first.
 func (a *admin) statement(x *edge.Exchange) error {
-	return journal(a, x, "adminStatement", domain.Account(""), func(l books.JournalLine) (wire.ProjectPosting, error) {
-		return wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}, nil
+	return journal(a, x, "adminStatement", domain.Account(""), func(l books.JournalLine) (wire.ProjectPosting, bool, error) {
+		return wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}, true, nil
 	})
 }
 
 // lateFunds answers GET /admin/balance/late-funds, oldest first.
 func (a *admin) lateFunds(x *edge.Exchange) error {
-	return journal(a, x, "adminLateFunds", domain.Suspense, func(l books.JournalLine) (wire.LateFunds, error) {
+	return journal(a, x, "adminLateFunds", domain.Suspense, func(l books.JournalLine) (wire.LateFunds, bool, error) {
 		v := wire.LateFunds{ProjectPosting: wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}}
 		r, err := a.recordAt(x.Context(), l.Position)
 		if err != nil {
-			return v, err
+			return v, false, err
 		}
 		event, err := a.cfg.Ledger.Codec.Decode(r)
 		if f := domain.FactsOf(event); f.Signal != nil {
 			v.Reason, v.Route, v.Reference, v.StartedAt = f.Reason, f.Signal.Route, f.Signal.Reference, f.Signal.StartedAt
 		}
-		return v, err
+		return v, true, err
 	})
 }
 
 // journal answers a page of postings of one project or of all, of one account
-// when that is given, else of the one the request names.
-func journal[T any](a *admin, x *edge.Exchange, operation string, account domain.Account, row func(books.JournalLine) (T, error)) error {
+// when that is given, else of the one the request names. row may leave one out.
+func journal[T any](a *admin, x *edge.Exchange, operation string, account domain.Account, row func(books.JournalLine) (T, bool, error)) error {
 	filters := []string{"project", "currency", "from", "to"}
 	if account == "" {
 		filters = append(filters, "account")
@@ -122,10 +122,14 @@ func journal[T any](a *admin, x *edge.Exchange, operation string, account domain
 	if err != nil {
 		return err
 	}
-	rows := make([]T, len(found.Lines))
-	for i, l := range found.Lines {
-		if rows[i], err = row(l); err != nil {
+	rows := []T{}
+	for _, l := range found.Lines {
+		v, ok, err := row(l)
+		if err != nil {
 			return err
+		}
+		if ok {
+			rows = append(rows, v)
 		}
 	}
 	return edge.ReplyPage(x, edge.PageOf(req, rows, merchant.PlaceAfter(found)))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -26,7 +27,7 @@ func (a *admin) payoutArrived(x *edge.Exchange) error {
 		return edge.BadParameter("route", "Send the route through which the money came, and the report for which.")
 	}
 	made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.ArrivedStream(p.Route), settlement.Payouts{},
-		settlement.RecordPayout{Payout: p}, eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
+		settlement.PayoutCommand(settlement.RecordPayout{Payout: p}), eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
 	return replyPayout(x, p, made.Event == nil, err)
 }
 
@@ -57,7 +58,7 @@ func (a *admin) payMerchant(x *edge.Exchange) error {
 				c.Owed = b.Balance.Neg()
 			}
 		}
-		made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, stream, settlement.Payouts{}, c, eventstore.Order{EventID: event, Cause: causeOf(x)})
+		made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, stream, settlement.Payouts{}, settlement.PayoutCommand(c), eventstore.Order{EventID: event, Cause: causeOf(x)})
 		if !errors.Is(err, settlement.ErrPaidMeanwhile) {
 			return replyPayout(x, p, made.Event == nil, err)
 		}
@@ -92,13 +93,71 @@ func replyPayout(x *edge.Exchange, p settlement.Payout, before bool, err error) 
 	return x.Reply(http.StatusCreated, p)
 }
 
+// undoPayout books back the payout whose event the path names, and answers it. Where that was done
+// before it answers what was.
+func (a *admin) undoPayout(x *edge.Exchange) error {
+	var req struct {
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil {
+		return edge.BadParameter("reason", "Send the reason.")
+	}
+	notFound := &domain.Refusal{Code: domain.PayoutNotFound}
+	id, ok := domain.ParseID(x.Vars["id"])
+	if !ok {
+		return notFound
+	}
+	at := domain.IDTime(id)
+	found, err := a.cfg.Views.Journal(x.Context(), books.JournalQuery{Account: domain.Bank, From: at, To: at + 1, Limit: books.MaxLimit})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(found.Lines, func(l books.JournalLine) bool { return l.Event == id && !l.Undoes })
+	if i < 0 {
+		return notFound
+	}
+	r, err := a.recordAt(x.Context(), found.Lines[i].Position)
+	if err != nil {
+		return err
+	}
+	_, err = eventstore.Execute(x.Context(), a.cfg.Ledger, r.Stream, settlement.Payouts{},
+		settlement.PayoutCommand(settlement.UndoPayout{Number: int(r.Sequence), Reason: req.Reason}), eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
+	if wrong, ok := errors.AsType[domain.FieldErrors](err); ok && wrong[0].Field == "reason" {
+		return edge.BadParameter("reason", "Say in 1 to 256 characters why, for the auditor and the merchant.")
+	}
+	if err != nil {
+		return err
+	}
+	undone, err := eventstore.UndonePayouts(x.Context(), a.cfg.Ledger, r.Stream)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, operatorsPayout(found.Lines[i], undone))
+}
+
+// operatorsPayout is a posting of a payout to the bank as the operator sees it.
+func operatorsPayout(l books.JournalLine, undone map[domain.ID]eventstore.UndonePayout) wire.OperatorsPayout {
+	p := wire.OperatorsPayout{Payout: merchant.PayoutOf(l, undone), ProjectID: l.Project, Route: l.Payout.Route, Report: l.Payout.Report}
+	if p.Route != "" {
+		p.ProjectID = ""
+	}
+	if p.Undone != nil {
+		p.Undone.By = undone[l.Event].Actor
+	}
+	return p
+}
+
 // listPayouts answers GET /admin/payouts: those that arrived and those to merchants, oldest first.
 func (a *admin) listPayouts(x *edge.Exchange) error {
-	return journal(a, x, "adminListPayouts", domain.Bank, func(l books.JournalLine) (wire.OperatorsPayout, error) {
-		p := wire.OperatorsPayout{Payout: merchant.PayoutOf(l), ProjectID: l.Project, Route: l.Payout.Route, Report: l.Payout.Report}
-		if p.Route != "" {
-			p.ProjectID = ""
+	undone := make(map[eventstore.Stream]map[domain.ID]eventstore.UndonePayout)
+	return journal(a, x, "adminListPayouts", domain.Bank, func(l books.JournalLine) (p wire.OperatorsPayout, ok bool, err error) {
+		stream := eventstore.PaidStream(l.Project)
+		if l.Payout.Route != "" {
+			stream = eventstore.ArrivedStream(l.Payout.Route)
 		}
-		return p, nil
+		if undone[stream] == nil {
+			undone[stream], err = eventstore.UndonePayouts(x.Context(), a.cfg.Ledger, stream)
+		}
+		return operatorsPayout(l, undone[stream]), !l.Undoes, err
 	})
 }

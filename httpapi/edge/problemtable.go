@@ -150,6 +150,11 @@ func ProblemRows() []ProblemRow {
 			"Administration only: only a line that fits nothing, and that was not resolved yet, can be resolved. <code>payledger settlement show</code> lists the lines of a report with their results.",
 		},
 		{
+			domain.PayoutNotFound, http.StatusNotFound, "Payout not found",
+			"There is no payout with this id. payledger payout list --json shows the ids.",
+			"Administration only: no payout has the id. <code>payledger payout list --json</code> shows payouts with their ids.",
+		},
+		{
 			domain.PathNotFound, http.StatusNotFound, "Path not found",
 			"Nothing is at this path. Paths match exactly: check the spelling and leave out trailing or doubled slashes. /docs lists all of them.",
 			"Paths match exactly, byte for byte. <code>/v1/payments/</code>, <code>//v1/payments</code> and paths with dot segments or needlessly encoded letters are other paths, and no redirect leads away from them.",

@@ -6,6 +6,7 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
+	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 	"payledger/projections/books"
@@ -16,7 +17,8 @@ func (h Handlers) ListPayouts(x *edge.Exchange) error {
 	return replyList(x, h.api.Payouts, h.api.PayoutsTable)
 }
 
-// payoutList reads a request for payouts. Each is the only posting of its event to the bank.
+// payoutList reads a request for payouts. Each is the only posting of its event to the bank, as is what
+// undoes one.
 func (a *API) payoutList(c *Caller, values url.Values) (l edge.List, q books.JournalQuery, err error) {
 	if err := a.Admit(c, projects.Read, nil); err != nil {
 		return l, q, err
@@ -35,20 +37,33 @@ func (a *API) Payouts(ctx context.Context, c Caller, values url.Values) (page wi
 	if err != nil {
 		return page, err
 	}
-	found, err := a.cfg.Views.Journal(ctx, q)
-	if err != nil {
-		return page, err
-	}
-	rows := make([]wire.Payout, len(found.Lines))
-	for i, line := range found.Lines {
-		rows[i] = PayoutOf(line)
-	}
-	return edge.PageOf(l, rows, PlaceAfter(found)), nil
+	rows, found, err := a.payouts(ctx, c, q)
+	return edge.PageOf(l, rows, PlaceAfter(found)), err
 }
 
-// PayoutOf is a posting to the bank as it is answered.
-func PayoutOf(l books.JournalLine) wire.Payout {
-	return wire.Payout{ID: l.Event, Amount: l.Payout.Amount, Currency: l.Payout.Currency, Reference: l.Payout.Reference, CreatedAt: l.At}
+// payouts are those of a page of postings to the bank. What undoes a payout is not one.
+func (a *API) payouts(ctx context.Context, c Caller, q books.JournalQuery) ([]wire.Payout, books.JournalPage, error) {
+	found, err := a.cfg.Views.Journal(ctx, q)
+	if err != nil {
+		return nil, found, err
+	}
+	undone, err := eventstore.UndonePayouts(ctx, a.cfg.Ledger, eventstore.PaidStream(c.Project.ID))
+	rows := []wire.Payout{}
+	for _, line := range found.Lines {
+		if !line.Undoes {
+			rows = append(rows, PayoutOf(line, undone))
+		}
+	}
+	return rows, found, err
+}
+
+// PayoutOf is a posting of a payout to the bank as it is answered.
+func PayoutOf(l books.JournalLine, undone map[domain.ID]eventstore.UndonePayout) wire.Payout {
+	p := wire.Payout{ID: l.Event, Amount: l.Payout.Amount, Currency: l.Payout.Currency, Reference: l.Payout.Reference, CreatedAt: l.At}
+	if u, ok := undone[l.Event]; ok {
+		p.Undone = &wire.PayoutUndone{At: u.At, Reason: u.Reason}
+	}
+	return p
 }
 
 // PayoutsTable is the list of Payouts as CSV.
@@ -58,13 +73,19 @@ func (a *API) PayoutsTable(_ context.Context, c Caller, values url.Values) (edge
 		return edge.Table{}, err
 	}
 	zone := c.Calendar().Zone()
-	return a.table(c, l, []string{"id", "amount", "currency", "reference", "created_at"}, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
+	columns := []string{"id", "amount", "currency", "reference", "created_at", "undone_at", "undone_reason"}
+	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		q.Limit = limit
-		found, err := a.cfg.Views.Journal(ctx, q)
-		for _, line := range found.Lines {
-			q.After = line.Place()
-			p := PayoutOf(line)
-			rows = append(rows, []string{p.ID.String(), p.Amount.String(), string(p.Currency), p.Reference, p.CreatedAt.In(zone)})
+		all, found, err := a.payouts(ctx, c, q)
+		for _, p := range all {
+			row := []string{p.ID.String(), p.Amount.String(), string(p.Currency), p.Reference, p.CreatedAt.In(zone), "", ""}
+			if p.Undone != nil {
+				row[5], row[6] = p.Undone.At.In(zone), p.Undone.Reason
+			}
+			rows = append(rows, row)
+		}
+		if n := len(found.Lines); n > 0 {
+			q.After = found.Lines[n-1].Place()
 		}
 		return rows, found.More, err
 	}), nil

@@ -9,6 +9,14 @@ type Payout struct {
 	Currency  domain.Currency `json:"currency"`
 	Reference string          `json:"reference"`  // of the transfer at the bank
 	CreatedAt domain.Instant  `json:"created_at"` // when it was recorded
+	Undone    *PayoutUndone   `json:"undone,omitempty"`
+}
+
+// PayoutUndone is when and why the operator booked back a payout that was recorded wrongly.
+type PayoutUndone struct {
+	At     domain.Instant `json:"at"`
+	Reason string         `json:"reason"`
+	By     string         `json:"by,omitzero"` // who of the operator's, for the operator
 }
 
 // OperatorsPayout is a payout to a merchant, or one that came from a provider.

@@ -75,6 +75,6 @@ type Reconciliation struct {
 	Position    uint64                  `json:"position"`
 	Matched     int                     `json:"matched"` // lines of reports that settled a payment
 	Differences []settlement.Difference `json:"differences"`
-	Remainder   []settlement.Remainder  `json:"remainder"` // what they add up to
+	Remainder   []settlement.Remainder  `json:"remainder"`              // what they add up to
 	NotExpected []settlement.Remainder  `json:"not_expected,omitempty"` // of outcomes that no report is to have, see settled_since of a route
 }

@@ -24,6 +24,7 @@ type JournalLine struct {
 	Amount   domain.Sum
 	Balance  domain.Sum
 	Payout   settlement.Payout // of the event of one
+	Undoes   bool              // the payout
 }
 
 // journalView holds every posting: the account's number as 4 bytes, position as

@@ -100,7 +100,7 @@ func (b *Books) explain(ctx context.Context, lines []JournalLine) error {
 		l := &lines[i]
 		if i > 0 && lines[i-1].Position == l.Position {
 			of := lines[i-1]
-			l.At, l.Event, l.Type, l.Payment, l.Refund, l.Payout = of.At, of.Event, of.Type, of.Payment, of.Refund, of.Payout
+			l.At, l.Event, l.Type, l.Payment, l.Refund, l.Payout, l.Undoes = of.At, of.Event, of.Type, of.Payment, of.Refund, of.Payout, of.Undoes
 			continue
 		}
 		r, e, err := b.log.EventAt(ctx, l.Position)
@@ -110,7 +110,7 @@ func (b *Books) explain(ctx context.Context, lines []JournalLine) error {
 		l.At, l.Event, l.Type, l.Refund = domain.IDTime(r.Commit), r.Commit, e.Type(), domain.FactsOf(e).Refund
 		l.Payment, _ = domain.ParseID(r.Stream.ID)
 		if p, ok := e.(settlement.PayoutEvent); ok {
-			l.Payout = p.Payout()
+			l.Payout, l.Undoes = p.Payout(), l.Type == settlement.TypePayoutUndone
 		}
 	}
 	return nil

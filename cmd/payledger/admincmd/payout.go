@@ -9,6 +9,7 @@ import (
 type Payout struct {
 	Arrived  payoutArrived  `cmd:"" help:"A provider's payout has arrived at your bank."`
 	Merchant payoutMerchant `cmd:"" help:"You have paid a merchant what it is owed."`
+	Undo     payoutUndo     `cmd:"" help:"Book back a payout that was recorded wrongly."`
 	List     payoutList     `cmd:"" help:"List what has arrived and what was paid to merchants."`
 }
 
@@ -59,6 +60,27 @@ func (c payoutMerchant) Run(a *cli.App) error {
 	})
 }
 
+type payoutUndo struct {
+	Anyway
+	ID     string `arg:"" help:"Id of the payout." json:"id"`
+	Reason string `help:"Why, for the auditor; a merchant sees the reason of a payout to it." required:"" placeholder:"TEXT" json:"reason"`
+}
+
+// Help is shown by --help.
+func (payoutUndo) Help() string {
+	return `The payout stays in the log and in all lists, marked as undone, with who did it and why; what it
+moved in the books is moved back. Its reference may be used again: record the payout as it
+was. "payledger payout list" shows ids. A payout is undone once; repeated, the command changes
+nothing.`
+}
+
+// Run undoes the payout.
+func (c payoutUndo) Run(a *cli.App) error {
+	return show(a, c, "POST /admin/payouts/{id}/undo", func(p wire.OperatorsPayout) error {
+		return a.Print(p, "Undone: %s %s, %s: %s\n", p.Amount, p.Currency, p.Reference, p.Undone.Reason)
+	})
+}
+
 type payoutList struct {
 	Reads
 	Whole
@@ -70,11 +92,15 @@ type payoutList struct {
 
 // Run lists the payouts.
 func (c payoutList) Run(a *cli.App) error {
-	return table(a, c, "GET /admin/payouts", "No payouts.", "TIME, FROM, TO, AMOUNT, CURRENCY, REFERENCE, REPORT", func(p wire.OperatorsPayout) []any {
+	return table(a, c, "GET /admin/payouts", "No payouts.", "TIME, FROM, TO, AMOUNT, CURRENCY, REFERENCE, REPORT, ID, UNDONE", func(p wire.OperatorsPayout) []any {
 		from, to := p.Route, "bank"
 		if from == "" {
 			from, to = "bank", p.ProjectID
 		}
-		return []any{p.CreatedAt, from, to, p.Amount, p.Currency, p.Reference, p.Report}
+		undone := ""
+		if u := p.Undone; u != nil {
+			undone = u.At.String() + " " + u.By + ": " + u.Reason
+		}
+		return []any{p.CreatedAt, from, to, p.Amount, p.Currency, p.Reference, p.Report, p.ID, undone}
 	})
 }

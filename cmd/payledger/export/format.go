@@ -116,6 +116,9 @@ func detailsOf(r eventstore.Stored, e domain.Event) details {
 	if p, ok := e.(settlement.PayoutEvent); ok {
 		d = details{reference: p.Payout().Reference}
 	}
+	if undone, ok := e.(settlement.PayoutUndone); ok {
+		d.reason = undone.Reason
+	}
 	if resolved, ok := e.(settlement.LineResolved); ok {
 		d.payment, d.reason = resolved.Payment, resolved.Reason
 	}
