@@ -41,10 +41,13 @@ func (a Account) Route() string {
 	return route
 }
 
+// InTransit reports whether the account is the SettlementTransit of a route.
+func (a Account) InTransit() bool { return strings.HasPrefix(string(a), transit) }
+
 // Asset reports whether the account holds what is owed to the operator, what it has, or what it has
 // spent; of others a credit is the usual balance.
 func (a Account) Asset() bool {
-	return a.Route() != "" || strings.HasPrefix(string(a), transit) || a == ProviderFees || a == Bank || a == Losses
+	return a.Route() != "" || a.InTransit() || a == ProviderFees || a == Bank || a == Losses
 }
 
 // Known reports whether a is an account that postings can name.

@@ -135,3 +135,41 @@ func TestPayoutsInTheAccount(t *testing.T) {
 	b.open("/account/balance?lang=en").want(200).has("On its way to you", "₽455.00")
 	b.open("/account/balance?lang=ru").want(200).has("На пути к вам")
 }
+
+// TestFeesInTheAccount: where the merchant bears the fees of providers, its balance has those of the
+// period, and the statement those of each report.
+func TestFeesInTheAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	book := settlement.Book{Project: m.project, Route: "sandbox", Report: "r"}
+	does := func(c settlement.BookCommand) {
+		t.Helper()
+		if _, err := eventstore.Execute(t.Context(), s.cfg.Ledger, eventstore.BookStream(m.project, "sandbox:r"), book, c, eventstore.Order{EventID: s.cfg.IDs.Next()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry := func(number int, fee domain.Amount, r settlement.Result) settlement.Text {
+		return settlement.Entry{Line: settlement.Line{
+			Number: number, Kind: settlement.KindPayment, PaymentID: m.paid(), Reference: "x", Gross: domain.SumOf(150000), Fee: domain.SumOf(fee), Net: domain.SumOf(150000 - fee),
+			Currency: "RUB", SettledOn: "2026-11-20",
+		}, Result: r}.Text()
+	}
+	const fees = `data-hook="fees"`
+	lines := settlement.RecordLines{FeesPaidBy: settlement.ByOperator, Lines: []settlement.Text{entry(1, 4500, settlement.Settled)}}
+	does(lines)
+	b.open("/account/balance?lang=en").want(200).lacks(fees)
+	lines = settlement.RecordLines{FeesPaidBy: settlement.ByMerchant, Lines: []settlement.Text{entry(2, 3001, settlement.Settled), entry(3, 2000, settlement.AmountDiffers)}}
+	does(lines)
+	b.open("/account/balance?lang=en").want(200).has(fees, "Providers&#39; fees", "₽30.01", "−₽30.01", "sandbox:r", "in all").lacks("₽50.01")
+	other := m.paid()
+	does(settlement.ResolveLine{Number: 3, To: settlement.ToPayment, Payment: other, Project: m.project, Settles: domain.SumOf(150000), FeesPaidBy: settlement.ByMerchant, Reason: "x"})
+	b.open("/account/balance?lang=en&from=2026-11-20&to=2026-11-20").want(200).has(fees, "₽50.01", "−₽20.00", "of the statement below")
+	b.open("/account/balance?lang=en&from=2026-11-21").want(200).lacks(fees)
+	b.open("/account/balance?lang=en&account=all").want(200).has(fees, "Providers&#39; fees", "Settled by the provider")
+	b.open("/account/balance?lang=ru").want(200).has("Комиссии провайдеров", "50,01")
+	if got := string(m.get("/v1/balance/statement?account=merchant_payable").want(200, "").Body); !strings.Contains(got, `"amount":"30.01","balance":"-4469.99","reference":"sandbox:r"`) {
+		t.Errorf("%s", got)
+	}
+}

@@ -29,7 +29,7 @@ func (d pageData) PaidOut(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.
 func (d pageData) OnItsWay(b wire.CurrencyBooks) domain.Sum {
 	settled := b.Of(domain.Bank)
 	for _, a := range b.Accounts {
-		if strings.HasPrefix(string(a.Account), string(domain.SettlementTransit(""))) {
+		if a.Account.InTransit() {
 			settled = settled.Add(a.Balance)
 		}
 	}
@@ -56,7 +56,8 @@ type balancePage struct {
 	Currencies                  []domain.Currency
 	Postings                    []wire.Posting
 	Of                          subjects
-	Both                        bool // both sides of each posting
+	Fees                        map[domain.Currency]domain.Sum // of providers, in the period
+	Both                        bool                           // both sides of each posting
 	Filtered                    bool
 	CSV                         string
 }
@@ -86,8 +87,13 @@ func (p balancePage) Change(s domain.Sum, c domain.Currency) string {
 	return p.Sum(s, c)
 }
 
-// EntryWord says what a posting is to the merchant's account.
-func (p balancePage) EntryWord(eventType string) string {
+// EntryWord says what a posting is. What a settlement report takes of what is owed to the merchant
+// is the fees.
+func (p balancePage) EntryWord(l wire.Posting) string {
+	eventType := l.EventType
+	if l.Account == ownSide && strings.HasPrefix(eventType, "report.") {
+		return p.T("balance.fees")
+	}
 	if id := "entry." + eventType; p.Has(id) {
 		return p.T(id)
 	}
@@ -129,6 +135,9 @@ func (v *visit) showBalance() error {
 	}
 	p.CSV = p.Root + "balance.csv?" + shown.Encode()
 	p.Postings, p.Pager, err = frame.List(v.Visit, "balance", v.API.Statement, shown, asked)
+	if err == nil {
+		p.Fees, err = v.API.Fees(v.Ctx(), v.Caller, asked)
+	}
 	if err := p.BadFilter(err); err != nil {
 		return err
 	}

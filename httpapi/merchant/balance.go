@@ -1,6 +1,7 @@
 package merchant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -84,6 +85,17 @@ func (a *API) Statement(ctx context.Context, c Caller, values url.Values) (page 
 		rows[i] = StatementOf(line)
 	}
 	return edge.PageOf(l, rows, PlaceAfter(found)), nil
+}
+
+// Fees are what providers' fees have taken of what is owed to the merchant, by currency, in the time of
+// a request for postings. Needs read.
+func (a *API) Fees(ctx context.Context, c Caller, values url.Values) (map[domain.Currency]domain.Sum, error) {
+	_, q, err := a.postingList(&c, values)
+	if err != nil {
+		return nil, err
+	}
+	q.After = books.JournalPlace{} // of a page
+	return a.cfg.Views.Fees(ctx, q)
 }
 
 // BooksOf reads as_of and returns the books of that moment, of one project or,
@@ -205,6 +217,6 @@ func StatementOf(l books.JournalLine) wire.Posting {
 	if !l.Refund.IsZero() {
 		s.RefundID = &l.Refund
 	}
-	s.Reference = l.Payout.Reference
+	s.Reference = cmp.Or(l.Payout.Reference, l.Report)
 	return s
 }

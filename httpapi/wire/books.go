@@ -45,7 +45,7 @@ type Posting struct {
 	Currency  domain.Currency `json:"currency"`
 	Amount    domain.Sum      `json:"amount"`
 	Balance   domain.Sum      `json:"balance"`
-	Reference string          `json:"reference,omitempty"` // of a payout
+	Reference string          `json:"reference,omitempty"` // of a payout, or the id of a settlement report
 }
 
 // AllBooks are the books of every project and all of them together.

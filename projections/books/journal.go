@@ -25,6 +25,7 @@ type JournalLine struct {
 	Balance  domain.Sum
 	Payout   settlement.Payout // of the event of one
 	Undoes   bool              // the payout
+	Report   string            // of an event of a settlement report: its id
 }
 
 // journalView holds every posting: the account's number as 4 bytes, position as

@@ -3,6 +3,7 @@ package books
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"payledger/domain"
@@ -100,7 +101,7 @@ func (b *Books) explain(ctx context.Context, lines []JournalLine) error {
 		l := &lines[i]
 		if i > 0 && lines[i-1].Position == l.Position {
 			of := lines[i-1]
-			l.At, l.Event, l.Type, l.Payment, l.Refund, l.Payout, l.Undoes = of.At, of.Event, of.Type, of.Payment, of.Refund, of.Payout, of.Undoes
+			l.At, l.Event, l.Type, l.Payment, l.Refund, l.Payout, l.Undoes, l.Report = of.At, of.Event, of.Type, of.Payment, of.Refund, of.Payout, of.Undoes, of.Report
 			continue
 		}
 		r, e, err := b.log.EventAt(ctx, l.Position)
@@ -109,6 +110,9 @@ func (b *Books) explain(ctx context.Context, lines []JournalLine) error {
 		}
 		l.At, l.Event, l.Type, l.Refund = domain.IDTime(r.Commit), r.Commit, e.Type(), domain.FactsOf(e).Refund
 		l.Payment, _ = domain.ParseID(r.Stream.ID)
+		if r.Stream.Kind == eventstore.KindSettlement {
+			l.Report = r.Stream.ID
+		}
 		if p, ok := e.(settlement.PayoutEvent); ok {
 			l.Payout, l.Undoes = p.Payout(), l.Type == settlement.TypePayoutUndone
 		}
@@ -169,4 +173,49 @@ func (b *Books) linesOf(
 func (q JournalQuery) firstLines(lines []JournalLine, n int) []JournalLine {
 	slices.SortFunc(lines, func(a, b JournalLine) int { return q.order(a.Place(), b.Place()) })
 	return lines[:min(n, len(lines))]
+}
+
+// Fees are what providers' fees have taken of what the merchant of a project is owed, by currency, in the
+// time of the query. An event of a settlement report takes nothing else of it, and is known by
+// its other postings.
+func (b *Books) Fees(ctx context.Context, q JournalQuery) (map[domain.Currency]domain.Sum, error) {
+	if _, err := b.log.Fresh(ctx, eventstore.Filter{}); err != nil {
+		return nil, err
+	}
+	lo, hi, err := b.span(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	payable := make(map[domain.Currency]*account)
+	accounts, last := b.accountsOf(q.Project, func(a *account) bool {
+		if a.Account == domain.MerchantPayable {
+			payable[a.Currency] = a
+		}
+		return a.Account == domain.SettlementSuspense || a.Account.InTransit()
+	})
+	fees := make(map[domain.Currency]domain.Sum)
+	seen := make(map[eventstore.Position]bool)
+	for _, a := range accounts {
+		to := payable[a.Currency]
+		if to == nil {
+			continue
+		}
+		lines, err := b.journal.First(ctx, table.Range{Lo: a.line(lo), Hi: a.line(min(hi, last) + 1)}, false, math.MaxInt)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			at := positionOf(l.Key)
+			if seen[at] {
+				continue
+			}
+			seen[at] = true
+			fee, _, err := b.journal.Get(to.line(at))
+			if err != nil {
+				return nil, err
+			}
+			fees[a.Currency] = fees[a.Currency].Add(fee.amount)
+		}
+	}
+	return fees, nil
 }
