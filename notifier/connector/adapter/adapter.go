@@ -129,6 +129,7 @@ type notification struct {
 	Reference string `json:"reference"`
 	Payment   string `json:"payment_id"`
 	Refunds   bool   `json:"refunds"`
+	Disputes  bool   `json:"disputes"`
 	Test      bool   `json:"test"` // it is about nothing
 }
 
@@ -138,12 +139,12 @@ func (a *Adapter) Notices(_ context.Context, header http.Header, body []byte) ([
 	if err := a.c.Keys.Verify(header, body, a.c.Now()); err != nil {
 		return nil, fmt.Errorf("%w: %w", connector.ErrForged, err)
 	}
-	malformed := &connector.RefusedError{Reason: "malformed", Detail: "want a JSON object with reference or payment_id, and perhaps refunds"}
+	malformed := &connector.RefusedError{Reason: "malformed", Detail: "want a JSON object with reference or payment_id, and perhaps refunds and disputes"}
 	var n notification
 	if json.Unmarshal(body, &n, json.RejectUnknownMembers(true)) != nil {
 		return nil, malformed
 	}
-	notice := connector.Notice{Reference: n.Reference, Refunds: n.Refunds}
+	notice := connector.Notice{Reference: n.Reference, Refunds: n.Refunds, Disputes: n.Disputes}
 	if n.Payment != "" {
 		id, ok := domain.ParseID(n.Payment)
 		if !ok || id.IsZero() {

@@ -41,8 +41,21 @@ type Answer struct {
 	HandOff *HandOff `json:"hand_off,omitempty"` // of an open attempt
 	Refunds []Answer `json:"refunds,omitempty"`  // of an attempt
 
+	Disputes []Dispute `json:"disputes,omitempty"` // of an attempt
+
 	ID        string    `json:"id,omitempty"`        // of a refund; empty: it was made by hand
 	CreatedAt time.Time `json:"created_at,omitzero"` // of a refund
+}
+
+// Dispute is a connector.DisputeState as JSON.
+type Dispute struct {
+	Reference     string               `json:"reference"`
+	Status        domain.DisputeStatus `json:"status"`
+	Reason        string               `json:"reason,omitempty"`
+	Amount        domain.Amount        `json:"amount"`
+	Currency      domain.Currency      `json:"currency"`
+	OpenedAt      time.Time            `json:"opened_at"`
+	EvidenceDueBy time.Time            `json:"evidence_due_by,omitzero"`
 }
 
 // HandOff is a connector.HandOff as JSON.
@@ -134,7 +147,7 @@ func (a Answer) state() (connector.State, error) {
 // reference.
 func (a Answer) refund() (connector.RefundState, error) {
 	r := connector.RefundState{Reference: a.Reference, Phase: a.Phase, Amount: a.Amount, Currency: a.Currency, CreatedAt: a.CreatedAt}
-	if a.HandOff != nil || a.Refunds != nil {
+	if a.HandOff != nil || a.Refunds != nil || a.Disputes != nil {
 		return r, errors.New("the answer is the state of an attempt: want that of a refund")
 	}
 	if a.ID != "" {
@@ -156,6 +169,25 @@ func (a Answer) refund() (connector.RefundState, error) {
 		reference = cmp.Or(reference, "none")
 	}
 	return r, money(reference, a.Amount, a.Currency)
+}
+
+// state validates the state of a dispute.
+func (d Dispute) state() (connector.DisputeState, error) {
+	outcome, ok := map[domain.DisputeStatus]domain.Outcome{
+		domain.DisputeOpen: domain.OutcomeDisputed, domain.DisputeWon: domain.OutcomeDisputeWon, domain.DisputeLost: domain.OutcomeDisputeLost,
+	}[d.Status]
+	s := connector.DisputeState{
+		Reference: d.Reference, Outcome: outcome, Reason: d.Reason, Amount: d.Amount, Currency: d.Currency, OpenedAt: d.OpenedAt, EvidenceDueBy: d.EvidenceDueBy,
+	}
+	switch {
+	case !ok:
+		return s, errors.New(`the dispute's status is none of "open", "won" and "lost"`)
+	case d.OpenedAt.IsZero():
+		return s, errors.New("the dispute has no opened_at")
+	case d.Reason != "":
+		s.Reason = connector.ReasonCode(d.Reason)
+	}
+	return s, money(d.Reference, d.Amount, d.Currency)
 }
 
 var errPhase = errors.New(`the answer's phase is none of "open", "paid" and "closed"`)

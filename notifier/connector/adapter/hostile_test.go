@@ -165,6 +165,37 @@ func TestLies(t *testing.T) {
 	}
 }
 
+// TestWrongDisputes: nothing is taken from a state with a dispute that cannot be.
+func TestWrongDisputes(t *testing.T) {
+	t.Parallel()
+	list := func(disputes string) (all []connector.DisputeState, err error) {
+		body := `{"reference":"ref","phase":"paid","amount":"15.00","currency":"RUB","disputes":[` + disputes + `]}`
+		a := attempt()
+		a.Reference = "ref"
+		return answering(t, signed(t, 200, body, nil)).Disputes(t.Context(), a)
+	}
+	const rest = `"amount":"15.00","currency":"RUB","opened_at":"2026-11-23T01:00:00Z"}`
+	all, err := list(`{"reference":"d1","status":"open","reason":"Fraud!",` + rest + `,{"reference":"d2","status":"lost",` + rest)
+	if err != nil || len(all) != 2 || all[0].Outcome != domain.OutcomeDisputed || all[0].Reason != "fraud" || all[1].Outcome != domain.OutcomeDisputeLost || all[1].Reason != "" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for _, wrong := range []string{
+		`{"reference":"d","status":"maybe",` + rest, `{"reference":"d",` + rest, `{"status":"open",` + rest, `{"reference":"` + strings.Repeat("d", 129) + `","status":"open",` + rest,
+		`{"reference":"d","status":"open","amount":"0.00","currency":"RUB","opened_at":"2026-11-23T01:00:00Z"}`,
+		`{"reference":"d","status":"open","amount":"15.00","currency":"rub","opened_at":"2026-11-23T01:00:00Z"}`,
+		`{"reference":"d","status":"open","amount":"15.00","currency":"RUB"}`, `{"reference":"d","status":"open","amount":"15.00","currency":"RUB","opened_at":"monday"}`,
+		`{"reference":"d","status":"open","won":true,` + rest, `{"reference":"d","status":"open",` + rest + `,{}`,
+	} {
+		if all, err := list(wrong); err == nil || len(all) > 0 {
+			t.Errorf("%s: %+v, %v", wrong, all, err)
+		}
+	}
+	refund := `{"id":"` + domain.ID{9}.String() + `","reference":"r","phase":"paid","amount":"15.00","currency":"RUB","disputes":[{"reference":"d","status":"open",` + rest + `]}`
+	if s, err := answering(t, signed(t, 200, refund, nil)).Refund(t.Context(), connector.Refund{ID: domain.ID{9}, Attempt: attempt(), Amount: 1500, Currency: "RUB"}); err == nil {
+		t.Errorf("a refund with disputes: %+v", s)
+	}
+}
+
 // TestFailures: what an adapter says becomes the error of the connector.
 func TestFailures(t *testing.T) {
 	t.Parallel()

@@ -113,7 +113,7 @@ func TestOpenAPIIsValid(t *testing.T) {
 	}
 	schema := doc.Webhooks["changed"].Post.RequestBody.Value.Content["application/json"].Schema.Value
 	for body, valid := range map[string]bool{
-		`{"reference":"a"}`: true, `{"payment_id":"01M7W78FJBM8T4R7B5N0C1D2E3","refunds":true}`: true, `{"test":true}`: true,
+		`{"reference":"a"}`: true, `{"payment_id":"01M7W78FJBM8T4R7B5N0C1D2E3","refunds":true}`: true, `{"reference":"a","disputes":true}`: true, `{"test":true}`: true,
 		`{}`: false, `{"refunds":true}`: false, `{"reference":""}`: false, `{"reference":"a","amount":"1.00"}`: false, `{"test":false}`: false,
 		`{"payment_id":"01m7w78fjbm8t4r7b5n0c1d2e3"}`: false,
 	} {

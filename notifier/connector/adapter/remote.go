@@ -76,16 +76,9 @@ func (c Connector) Refund(ctx context.Context, r connector.Refund) (connector.Re
 
 // Refunds is connector.Connector's: they come with the state of the attempt.
 func (c Connector) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
-	answer, err := c.call(ctx, Read, a, nil)
+	answer, err := c.listing(ctx, a)
 	if err != nil {
-		return nil, unknownFate(err)
-	}
-	s, err := answer.state()
-	if err == nil && s.Reference != a.Reference {
-		err = errors.New("the answer is about another attempt")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", Read, err)
+		return nil, err
 	}
 	refunds := make([]connector.RefundState, len(answer.Refunds))
 	for i, one := range answer.Refunds {
@@ -96,9 +89,35 @@ func (c Connector) Refunds(ctx context.Context, a connector.Attempt) ([]connecto
 	return refunds, nil
 }
 
-// Disputes returns none: adapters are not asked for them, and signal them over NATS.
-func (Connector) Disputes(context.Context, connector.Attempt) ([]connector.DisputeState, error) {
-	return nil, nil
+// Disputes is connector.Connector's, as Refunds.
+func (c Connector) Disputes(ctx context.Context, a connector.Attempt) ([]connector.DisputeState, error) {
+	answer, err := c.listing(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	disputes := make([]connector.DisputeState, len(answer.Disputes))
+	for i, one := range answer.Disputes {
+		if disputes[i], err = one.state(); err != nil {
+			return nil, fmt.Errorf("dispute %d of the attempt: %w", i+1, err)
+		}
+	}
+	return disputes, nil
+}
+
+// listing is the attempt with what became of its money.
+func (c Connector) listing(ctx context.Context, a connector.Attempt) (Answer, error) {
+	answer, err := c.call(ctx, Read, a, nil)
+	if err != nil {
+		return answer, unknownFate(err)
+	}
+	s, err := answer.state()
+	if err == nil && s.Reference != a.Reference {
+		err = errors.New("the answer is about another attempt")
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", Read, err)
+	}
+	return answer, err
 }
 
 func (c Connector) call(ctx context.Context, call Call, a connector.Attempt, r *connector.Refund) (Answer, error) {

@@ -20,6 +20,7 @@ func FuzzAnswers(f *testing.F) {
 		`{"reference":"ref","phase":"open","hand_off":{"kind":"qr","url":"https://qr.nspk.ru/AS1","expires_at":"2026-11-23T01:00:00Z"}}`,
 		`{"reference":"ref","phase":"paid","amount":"15.00","currency":"RUB","refunds":[{"reference":"r","phase":"open","amount":"15.00","currency":"RUB"}]}`,
 		`{"reference":"ref","phase":"closed","reason":"Card declined"}`,
+		`{"reference":"ref","phase":"paid","amount":"15.00","currency":"RUB","disputes":[{"reference":"d","status":"open","amount":"15.00","currency":"RUB","opened_at":"2026-11-23T01:00:00Z"}]}`,
 		`{"id":"` + id.String() + `","reference":"r","phase":"paid","amount":"15.00","currency":"RUB","created_at":"2026-11-23T01:00:00Z"}`,
 		`{"id":"` + id.String() + `","phase":"closed","reason":"refunded_at_provider","amount":"15.00","currency":"RUB"}`,
 		`{"error":"refused","reason":"no","detail":"d"}`, `{"error":"busy","retry_after":-5}`, `{"error":"not_found"}`, `{"error":"spent_key"}`,
@@ -50,6 +51,12 @@ func FuzzAnswers(f *testing.F) {
 		}
 		if err != nil && len(all) > 0 {
 			t.Errorf("%+v, %v", all, err)
+		}
+		disputes, err := c.Disputes(t.Context(), a)
+		for _, d := range disputes {
+			if err != nil || !d.Outcome.AboutDispute() || d.Reference == "" || d.Amount < domain.MinAmount || d.OpenedAt.IsZero() || d.Reason != "" && d.Reason != connector.ReasonCode(d.Reason) {
+				t.Errorf("%+v, %v", d, err)
+			}
 		}
 	})
 }

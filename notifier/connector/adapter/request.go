@@ -66,6 +66,10 @@ const (
 	Paid     Outcome = "paid"
 	Declined Outcome = "declined"
 	Returned Outcome = "returned" // the refund's money came back
+
+	Disputed    Outcome = "disputed" // the customer has the bank take the money back
+	DisputeWon  Outcome = "dispute_won"
+	DisputeLost Outcome = "dispute_lost"
 )
 
 // Encode writes the body of a call. of is the refund asked for, else nil.

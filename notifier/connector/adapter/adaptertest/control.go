@@ -76,11 +76,30 @@ func (p *Provider) TakeBack(ref string) bool {
 	return done
 }
 
-// Dispute is false: an adapter is not asked for disputes.
-func (*Provider) Dispute(string) bool { return false }
+// Dispute is the customer who disputes the attempt's money.
+func (p *Provider) Dispute(ref string) bool {
+	return p.disputes(ref, func(at *reference.State) bool { return at.Dispute() })
+}
 
-// EndDispute is false, as Dispute.
-func (*Provider) EndDispute(string, bool) bool { return false }
+// EndDispute is the bank that decides on the dispute.
+func (p *Provider) EndDispute(ref string, won bool) bool {
+	status := "lost"
+	if won {
+		status = "won"
+	}
+	return p.disputes(ref, func(at *reference.State) bool { return at.EndDispute(status) })
+}
+
+func (p *Provider) disputes(ref string, change func(*reference.State) bool) (done bool) {
+	p.adapter.Change(ref, func(at *reference.State) bool {
+		done = change(at)
+		return false
+	})
+	if done {
+		p.send(fmt.Appendf(nil, `{"reference":%q,"disputes":true}`, ref))
+	}
+	return done
+}
 
 // Attempts lists a payment's attempts.
 func (p *Provider) Attempts(payment domain.ID) []string {
@@ -108,7 +127,11 @@ func (p *Provider) WrongAmount() {
 }
 
 func (p *Provider) notify(ref string, refunds bool) {
-	n := p.Signed(fmt.Appendf(nil, `{"reference":%q,"refunds":%t}`, ref, refunds))
+	p.send(fmt.Appendf(nil, `{"reference":%q,"refunds":%t}`, ref, refunds))
+}
+
+func (p *Provider) send(body []byte) {
+	n := p.Signed(body)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent = append(p.sent, n)

@@ -46,6 +46,7 @@ func cases() []oneCase {
 		{"refund-other", "another refund id does not return the money again", refundsNoSecond},
 		{"refund-amount", "a refund of another amount than was collected is refused", refusesOtherRefund},
 		{"refund-returned", "a refund whose money came back is closed, and leaves the money to another refund", refundsAfterReturn},
+		{"dispute", "a paid attempt whose money is disputed stays paid, and read lists the dispute until it is won or lost", tellsOfDisputes},
 	}
 }
 

@@ -156,7 +156,7 @@ func (j *judge) play(a connector.Attempt, outcome adapter.Outcome) error {
 	case err != nil:
 		return fmt.Errorf("test: %w", err)
 	case got.status == http.StatusNotFound, got.status == http.StatusMethodNotAllowed,
-		outcome == adapter.Returned && got.status >= http.StatusBadRequest && got.status < http.StatusInternalServerError:
+		outcome != adapter.Paid && outcome != adapter.Declined && got.status >= http.StatusBadRequest && got.status < http.StatusInternalServerError:
 		return errNoHook
 	case got.status != http.StatusOK:
 		return fmt.Errorf("test answers with status %d", got.status)
@@ -172,6 +172,16 @@ func (j *judge) refund(r connector.Refund) (connector.RefundState, error) {
 		return s, fmt.Errorf("refund: %w", err)
 	}
 	return s, nil
+}
+
+func (j *judge) disputes(a connector.Attempt) ([]connector.DisputeState, error) {
+	ctx, cancel := context.WithTimeout(j.ctx, j.c.CallTime)
+	defer cancel()
+	all, err := j.adapter.Disputes(ctx, a)
+	if err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	return all, nil
 }
 
 func (j *judge) refunds(a connector.Attempt) ([]connector.RefundState, error) {

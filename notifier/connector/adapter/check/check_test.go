@@ -67,7 +67,7 @@ func TestReferenceAdapterPasses(t *testing.T) {
 	for _, r := range judge(t, &reference.Adapter{Secret: keys(t)[0], Page: adaptertest.Page}, patience) {
 		verdicts[r.Verdict]++
 	}
-	if verdicts[check.Failed] != 0 || verdicts[check.Skipped] != 8 {
+	if verdicts[check.Failed] != 0 || verdicts[check.Skipped] != 9 {
 		t.Errorf("without /test: %v", verdicts)
 	}
 }
@@ -320,6 +320,26 @@ func TestWrongAdaptersFail(t *testing.T) {
 			wrong{call: func(_ *string, c object) {
 				if c["outcome"] == "returned" {
 					c["outcome"] = "paid"
+				}
+			}},
+		},
+		"lists no disputes": {
+			[]string{"dispute"},
+			wrong{answer: func(_, a object, _ *int) { delete(a, "disputes") }},
+		},
+		"keeps disputes open": {
+			[]string{"dispute"},
+			wrong{answer: func(_, a object, _ *int) {
+				if all, ok := a["disputes"].([]any); ok {
+					all[0].(object)["status"] = "open"
+				}
+			}},
+		},
+		"closes what is disputed": {
+			[]string{"dispute"},
+			wrong{answer: func(_, a object, _ *int) {
+				if a["disputes"] != nil {
+					a["phase"] = "closed"
 				}
 			}},
 		},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"payledger/domain"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
 )
@@ -172,6 +173,36 @@ func refundsAfterReturn(j *judge) error {
 	}
 	_, err = j.refunded(j.refundOf(a))
 	return err
+}
+
+func tellsOfDisputes(j *judge) error {
+	for _, ends := range []struct {
+		outcome adapter.Outcome
+		is      domain.Outcome
+	}{{adapter.DisputeWon, domain.OutcomeDisputeWon}, {adapter.DisputeLost, domain.OutcomeDisputeLost}} {
+		a, err := j.paid()
+		if err != nil {
+			return err
+		}
+		reference := ""
+		for i, is := range []domain.Outcome{domain.OutcomeDisputed, ends.is} {
+			if err := j.play(a, []adapter.Outcome{adapter.Disputed, ends.outcome}[i]); err != nil {
+				return err
+			}
+			if _, err := j.read(a, connector.Paid); err != nil {
+				return err
+			}
+			all, err := j.disputes(a)
+			if err != nil {
+				return err
+			}
+			if len(all) != 1 || all[0].Outcome != is || all[0].Amount != a.Amount || all[0].Currency != a.Currency || i > 0 && all[0].Reference != reference {
+				return fmt.Errorf("read lists the disputes %+v, want one of %s %s, which is %s", all, a.Amount, a.Currency, is)
+			}
+			reference = all[0].Reference
+		}
+	}
+	return nil
 }
 
 func refusesOtherRefund(j *judge) error {

@@ -42,7 +42,20 @@ type State struct {
 	HandOff   *HandOff `json:"hand_off,omitempty"`
 	Refunds   []*State `json:"refunds,omitempty"`
 
+	Disputes []*Dispute `json:"disputes,omitempty"`
+
 	Asked Call `json:"-"`
+}
+
+// Dispute is a customer who has the bank take the money of a paid attempt back.
+type Dispute struct {
+	Reference     string    `json:"reference"`
+	Status        string    `json:"status"`
+	Reason        string    `json:"reason"`
+	Amount        string    `json:"amount"`
+	Currency      string    `json:"currency"`
+	OpenedAt      time.Time `json:"opened_at"`
+	EvidenceDueBy time.Time `json:"evidence_due_by"`
 }
 
 // HandOff sends the customer to the page.
@@ -136,6 +149,12 @@ func (a *Adapter) do(c Call) (status int, body []byte) {
 	case c.Call == "test" && c.Outcome == "returned":
 		at.TakeBack("account_closed")
 		answer = at
+	case c.Call == "test" && c.Outcome == "disputed":
+		at.Dispute()
+		answer = at
+	case c.Call == "test" && strings.HasPrefix(c.Outcome, "dispute_"):
+		at.EndDispute(strings.TrimPrefix(c.Outcome, "dispute_"))
+		answer = at
 	case c.Call == "test":
 		at.End("closed", "card_declined")
 		answer = at
@@ -185,6 +204,30 @@ func (at *State) TakeBack(reason string) *State {
 		}
 	}
 	return nil
+}
+
+// Dispute opens a dispute of an attempt that is paid. It returns false if it is not, or disputed already.
+func (at *State) Dispute() bool {
+	n := len(at.Disputes)
+	if at.Phase != "paid" || n > 0 && at.Disputes[n-1].Status == "open" {
+		return false
+	}
+	now := time.Now().UTC()
+	at.Disputes = append(at.Disputes, &Dispute{
+		Reference: fmt.Sprintf("dispute-%d-%s", n+1, at.Reference), Status: "open", Reason: "fraudulent", Amount: at.Amount, Currency: at.Currency,
+		OpenedAt: now, EvidenceDueBy: now.AddDate(0, 0, 7),
+	})
+	return true
+}
+
+// EndDispute ends the dispute that is open as won or lost. It returns false if there is none.
+func (at *State) EndDispute(status string) bool {
+	n := len(at.Disputes)
+	if n == 0 || at.Disputes[n-1].Status != "open" {
+		return false
+	}
+	at.Disputes[n-1].Status = status
+	return true
 }
 
 // Change changes an attempt, and notifies payledger if change answers true.
