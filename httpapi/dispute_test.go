@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"payledger/domain"
@@ -118,5 +120,74 @@ func TestDisputesByHand(t *testing.T) {
 	s.adminDo("GET", "/admin/payments/"+id, "").want(200, "").decode(&v)
 	if len(v.Disputes) != 1 || v.Dispute != domain.DisputeLost {
 		t.Errorf("%+v", v.Disputes)
+	}
+}
+
+// TestRefundsThatComeBackAmongOthers: a refund's money comes back at the same time as another refund is
+// asked for, the payment is disputed, and a report settles all of it. Whoever is first, at most one refund has
+// the money, and the books account for each coin.
+func TestRefundsThatComeBackAmongOthers(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	const payments = 12
+	var lines []string
+	var races []func() int
+	line := func(kind, payment, gross string) {
+		n := len(lines) + 1
+		lines = append(lines, fmt.Sprintf(`{"number":%d,"kind":%q,"payment_id":%q,"reference":"r%d","gross":%q,"fee":"0.00","net":%q,"currency":"RUB","settled_on":"2026-11-20"}`, n, kind, payment, n, gross, gross))
+	}
+	for range payments {
+		id := m.paid()
+		first := m.refund(id).want(201, "").object().ID
+		m.post("/v1/sandbox/refunds/"+first, `{"outcome":"succeeded"}`).want(200, "")
+		line("payment", id, "1500.00")
+		line("refund", id, "-1500.00")
+		line("refund", id, "1500.00")
+		says := func(outcome domain.Outcome, reference string, refund *domain.ID) func() int {
+			return func() int {
+				_, err := s.decide(t.Context(), m.project, mustID(t, id), domain.ApplySignal{Signal: domain.Signal{
+					Route: domain.SandboxRoute, Outcome: outcome, Reference: reference, RefundID: refund, Amount: 150000, Currency: "RUB",
+				}})
+				if err != nil {
+					t.Error(err)
+				}
+				return 0
+			}
+		}
+		of := mustID(t, first)
+		races = append(races, says(domain.OutcomeReturned, "back", &of), says(domain.OutcomeDisputed, "dp", nil), func() int { return m.refund(id).Code }, func() int { return m.refund(id).Code })
+	}
+	s.adminDo("POST", "/admin/settlements", fmt.Sprintf(`{"route":"sandbox","report":"r","sha256":%q,"summary":{"lines":%d,"from":"2026-11-20","to":"2026-11-20",`+
+		`"totals":[{"currency":"RUB","lines":%d,"gross":"%d.00","fee":"0.00","net":"%d.00"}]}}`, strings.Repeat("01", 32), len(lines), len(lines), payments*1500, payments*1500)).want(201, "")
+	races = append(races, func() int { return s.adminDo("POST", "/admin/settlements/sandbox:r/lines", batchOf(lines...)).Code })
+	got := make([]int, len(races))
+	var wait sync.WaitGroup
+	for i, race := range races {
+		wait.Go(func() { got[i] = race() })
+	}
+	wait.Wait()
+	again := 0
+	for i := range payments {
+		one, other := got[4*i+2], got[4*i+3]
+		if one == 201 || other == 201 {
+			again++
+		}
+		if one == other && one != 409 || one != 201 && one != 409 || other != 201 && other != 409 {
+			t.Errorf("payment %d: refunds were answered with %d and %d", i, one, other)
+		}
+	}
+	if got[len(got)-1] != 200 {
+		t.Errorf("the lines were answered with %d", got[len(got)-1])
+	}
+	var books wire.Books
+	m.get("/v1/balance").want(200, "").decode(&books)
+	for account, want := range map[domain.Account]domain.Amount{
+		domain.AcquirerReceivable("sandbox"): 0, domain.DisputesHeld: -payments * 150000, domain.RefundsInFlight: -domain.Amount(again) * 150000,
+		domain.MerchantPayable: domain.Amount(again) * 150000, domain.SettlementTransit("sandbox"): payments * 150000, domain.SettlementSuspense: 0,
+	} {
+		if got := books.Balances[0].Of(account); got != domain.SumOf(want) {
+			t.Errorf("%s: %s, want %s (%d refunded again)", account, got, want, again)
+		}
 	}
 }
