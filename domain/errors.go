@@ -128,6 +128,8 @@ const (
 	PaymentDisputedCode         Code = "payment_disputed"
 	RefundExists                Code = "refund_exists"
 	FinalStatus                 Code = "final_status"
+	DetailsErased               Code = "details_erased"
+	DetailsInLog                Code = "details_in_log"
 	NotSimulated                Code = "not_simulated"
 	DeliverySupersededCode      Code = "delivery_superseded"
 	WebhookEndpointLimit        Code = "webhook_endpoint_limit"

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"reflect"
@@ -114,6 +115,7 @@ const (
 
 	TypePaymentRefundedAtProvider = "payment.refunded_at_provider"
 	TypePaymentSuspenseSettled    = "payment.suspense_settled"
+	TypePaymentDetailsErased      = "payment.details_erased"
 
 	TypePaymentDisputed    = "payment.disputed"
 	TypePaymentDisputeWon  = "payment.dispute_won"
@@ -166,13 +168,14 @@ func Events() []EventType {
 		return s
 	}
 	expired, failed := signal(OutcomeExpired, nil), signal(OutcomeFailed, nil)
+	apart := Digest(sha256.Sum256(append(make([]byte, 32), `{"description":"order-1042","payload":{"cart":7}}`...))) // with a salt of zeros
 	claim := &Idempotency{Key: Digest{1, 2, 3}, Fingerprint: Digest{4, 5, 6}}
 	return []EventType{
 		NewEventType(2, PaymentCreated{
 			CreatedAt: at, ExpiresAt: at.Add(time.Hour), Amount: 150000, Currency: DefaultCurrency,
 			Description: &order, Payload: JSON(`{"cart":7}`),
 			Link:        Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
-			Idempotency: claim, Route: "sandbox", Details: &Digest{7, 8, 9},
+			Idempotency: claim, Route: "sandbox", Details: &apart,
 		}),
 		NewEventType(2, PaymentRouteAssigned{Route: "sandbox", Amount: 150000, Currency: DefaultCurrency, ExpiresAt: at.Add(time.Hour)}),
 		NewEventType(2, PaymentPaid{Signal: paid}),
@@ -199,6 +202,7 @@ func Events() []EventType {
 			Reference: "prv-77", Debit: MerchantPayable, Credit: Suspense, Amount: 150000, Currency: DefaultCurrency,
 			Reason: "Возвращено в кабинете по просьбе магазина",
 		}),
+		NewEventType(1, PaymentDetailsErased{ErasedAt: at, Reason: "По просьбе покупателя"}),
 		NewEventType(1, PaymentDisputed{Reason: "fraudulent", EvidenceDueBy: at.Add(time.Hour), Signal: signal(OutcomeDisputed, nil)}),
 		NewEventType(1, PaymentDisputeWon{Opened: true, Signal: signal(OutcomeDisputeWon, nil)}),
 		NewEventType(1, PaymentDisputeLost{Opened: true, Signal: signal(OutcomeDisputeLost, nil)}),

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"bytes"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -32,6 +33,8 @@ type Payment struct {
 	Link          Link          `json:"link"`
 	Route         string        `json:"route,omitempty"`
 	FailureReason string        `json:"failure_reason,omitempty"`
+	Detached      bool          `json:"detached,omitzero"`        // description and payload are stored outside the event: they can be erased
+	ErasedAt      Instant       `json:"erased_at,omitzero"`       // since when description and payload are gone; 0: they are not
 	PaidReference string        `json:"paid_reference,omitempty"` // the provider's, of the money that paid it; "" unless Paid
 	Refunds       []Refund      `json:"refunds,omitempty"`        // oldest first
 
@@ -122,6 +125,17 @@ type CreateRefund struct {
 	At          Instant
 	RefundID    ID
 	Idempotency *Idempotency
+}
+
+// MaxEraseReason bounds the reason of an erasure, in Unicode code points.
+const MaxEraseReason = 500
+
+// EraseDetails removes the payment's description and payload for good. Repeated, or for a payment
+// that has neither, it does nothing. They cannot be removed where the log's event has them, because
+// the payment was created before they were kept apart.
+type EraseDetails struct {
+	At     Instant
+	Reason string // for people
 }
 
 // Decide returns the one event that the command leads to, or nil when there is
@@ -217,6 +231,27 @@ func (c AssignRoute) decidePayment(p Payment) (Event, error) {
 		return PaymentFailed{Reason: ReasonNoRoute}, nil
 	}
 	return PaymentRouteAssigned{Route: route, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt}, nil
+}
+
+func (c EraseDetails) decidePayment(p Payment) (Event, error) {
+	n := utf8.RuneCountInString(c.Reason)
+	switch {
+	case p.Status == "":
+		return nil, &Refusal{Code: PaymentNotFound}
+	case n == 0:
+		return nil, FieldErrors{{Field: "reason", Code: Required}}
+	case n > MaxEraseReason:
+		return nil, FieldErrors{{Field: "reason", Code: TooLong, Limit: MaxEraseReason, Got: n}}
+	case HasControl(c.Reason) || !utf8.ValidString(c.Reason):
+		return nil, FieldErrors{{Field: "reason", Code: ControlCharacter}}
+	case p.ErasedAt != 0:
+		return nil, nil
+	case p.Detached:
+		return PaymentDetailsErased{ErasedAt: c.At, Reason: c.Reason}, nil
+	case p.Description != nil || len(p.Payload) > 0 && !bytes.Equal(p.Payload, EmptyObject()):
+		return nil, &Refusal{Code: DetailsInLog}
+	}
+	return nil, nil
 }
 
 // ExpiryDue is the first instant at which ExpirePayment succeeds: the deadline,

@@ -36,8 +36,8 @@ type PaymentCreated struct {
 	Link        Link         `json:"link"`
 	Idempotency *Idempotency `json:"idempotency,omitempty"`
 	Route       string       `json:"route,omitempty"` // the provider channel that collects the money
-	// Details commits to a description and payload that are stored outside the event, which has null
-	// and {} in their place.
+	// Details commits to a description and payload that are stored outside the event. What is stored
+	// of the event has null and {} in their place; so has the event once they are erased.
 	Details *Digest `json:"details,omitempty"`
 }
 
@@ -52,7 +52,7 @@ func (e PaymentCreated) evolvePayment(p Payment) Payment {
 		p.Status, p.Route = AwaitingPayment, e.Route
 	}
 	p.Amount, p.Currency = e.Amount, e.Currency
-	p.Description, p.Payload = e.Description, e.Payload
+	p.Description, p.Payload, p.Detached = e.Description, e.Payload, e.Details != nil
 	p.CreatedAt, p.ExpiresAt, p.Link = e.CreatedAt, e.ExpiresAt, e.Link
 	return p
 }
@@ -68,11 +68,8 @@ func (e PaymentCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, 
 	if len(e.Payload) == 0 || e.Payload[0] != '{' {
 		return p, nil, errors.New("the payload is not a JSON object")
 	}
-	switch {
-	case r.Version < 2 && (e.Route != "" || e.Details != nil):
+	if r.Version < 2 && (e.Route != "" || e.Details != nil) {
 		return p, nil, errors.New("version 1 has neither route nor details")
-	case e.Details != nil && (e.Description != nil || !bytes.Equal(e.Payload, EmptyObject())):
-		return p, nil, errors.New("it has a description or payload and a commitment to others")
 	}
 	var routing *Routing
 	if e.Route != "" {
@@ -90,6 +87,46 @@ func (e PaymentCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, 
 		At: e.CreatedAt, Amount: e.Amount, Currency: e.Currency, Description: e.Description, Payload: e.Payload,
 		Settings: settings, Link: e.Link, Idempotency: e.Idempotency, Routing: routing, Details: e.Details,
 	}, r.creates(p.ID, e.CreatedAt)
+}
+
+// HasDetails reports whether the event has a description, or a payload with members.
+func (e PaymentCreated) HasDetails() bool {
+	return e.Description != nil || len(e.Payload) > 0 && !bytes.Equal(e.Payload, EmptyObject())
+}
+
+// WithoutDetails is the event with null and {} in place of its description and payload.
+func (e PaymentCreated) WithoutDetails() PaymentCreated {
+	e.Description, e.Payload = nil, EmptyObject()
+	return e
+}
+
+// Erased reports whether the payment's details are gone: only one that had some commits to them.
+func (e PaymentCreated) Erased() bool { return e.Details != nil && !e.HasDetails() }
+
+// PaymentDetailsErased records that the payment's description and payload were removed for good:
+// from then on they are null and {}. Who did it is in the record's cause. The reason is for people
+// and stays in the log.
+type PaymentDetailsErased struct {
+	ErasedAt Instant `json:"erased_at"`
+	Reason   string  `json:"reason"`
+}
+
+func (PaymentDetailsErased) Type() string { return TypePaymentDetailsErased }
+
+func (e PaymentDetailsErased) evolvePayment(p Payment) Payment {
+	p.Description, p.Payload, p.ErasedAt = nil, EmptyObject(), e.ErasedAt
+	return p
+}
+
+func (PaymentDetailsErased) postings() []Posting { return nil }
+
+func (e PaymentDetailsErased) facts() Facts { return Facts{Reason: e.Reason} }
+
+func (e PaymentDetailsErased) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
+	if r.At != e.ErasedAt {
+		return p, nil, fmt.Errorf("it was recorded at %s and says %s", r.At, e.ErasedAt)
+	}
+	return p, EraseDetails{At: e.ErasedAt, Reason: e.Reason}, nil
 }
 
 // PaymentRouteAssigned names the route of a payment that was created without one. The payment now

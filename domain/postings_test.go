@@ -103,7 +103,7 @@ func TestPostings(t *testing.T) {
 func TestEveryEventHasAMeaningForTheBooks(t *testing.T) {
 	t.Parallel()
 	moves := map[string]bool{
-		"payment.created": false, "payment.route_assigned": false, "payment.paid": true, "payment.expired": false,
+		"payment.created": false, "payment.route_assigned": false, "payment.details_erased": false, "payment.paid": true, "payment.expired": false,
 		"payment.failed": false, "payment.signal_refused": false, "payment.late_funds": true,
 		"payment.attempt_begun": false, "payment.attempt_offered": false, "payment.attempt_failed": false,
 		"payment.refunded_at_provider": true, "payment.suspense_settled": true, "return.created": true, "return.succeeded": true, "return.failed": true,

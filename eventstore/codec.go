@@ -77,7 +77,7 @@ func NewCodec() *Codec {
 }
 
 // Encode encodes the event as record number sequence of the stream. The event's
-// time is the time in its id; it has no cause.
+// time is the time in its id; it has no cause. Details that the event commits to are left out.
 func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) ([]byte, error) {
 	return c.encode(s, sequence, id, Cause{}, e)
 }
@@ -87,7 +87,11 @@ func (c *Codec) encode(s Stream, sequence uint64, id domain.ID, why Cause, e dom
 	if !ok {
 		return nil, fmt.Errorf("encoding event %q: not in the registry of events", e.Type())
 	}
-	data, err := json.Marshal(e, c.write)
+	stored := e
+	if created, ok := e.(domain.PaymentCreated); ok && created.Details != nil {
+		stored = created.WithoutDetails()
+	}
+	data, err := json.Marshal(stored, c.write)
 	if err != nil {
 		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
 	}
@@ -128,8 +132,8 @@ func appendHead(b []byte, s Stream, sequence uint64, id domain.ID, t domain.Even
 	return append(b, '"'), err
 }
 
-// Decode decodes a record's event. The error is a *CorruptError: the body is not
-// an event this program knows, or it belongs to another record.
+// Decode decodes a record's event, with its details. The error is a *CorruptError: the body is not
+// an event this program knows, it belongs to another record, or the details are others.
 func (c *Codec) Decode(r Stored) (domain.Event, error) {
 	e, _, err := c.DecodeVersion(r)
 	return e, err
@@ -158,6 +162,14 @@ func (c *Codec) Event(r Stored) (domain.Event, error) {
 }
 
 func (c *Codec) decode(r Stored) (domain.Event, int, error) {
+	e, version, err := c.decodeBody(r)
+	if err == nil {
+		e, err = c.attach(e, r)
+	}
+	return e, version, err
+}
+
+func (c *Codec) decodeBody(r Stored) (domain.Event, int, error) {
 	if t, event := c.decodeOwn(r); event != nil {
 		return t.Value(event), t.Version, nil
 	}

@@ -96,7 +96,16 @@ func TestCodecRoundTrip(t *testing.T) {
 				p := typ.New()
 				fill(t, typ.Name, reflect.ValueOf(p).Elem())
 				want := typ.Value(p)
+				var details []byte
+				if created, ok := want.(domain.PaymentCreated); ok && created.Details != nil {
+					var err error
+					created.Details = nil
+					if want, details, err = c.detach(created); err != nil {
+						t.Fatal(err)
+					}
+				}
 				r := sampled(want, nil)
+				r.Details = details
 				r.Stream.ID, r.Sequence = texts(t, "stream"), rapid.Uint64().Draw(t, "sequence")
 				body, err := c.Encode(r.Stream, r.Sequence, r.Commit, want)
 				if err != nil {
@@ -167,6 +176,24 @@ func TestCodecKeepsBytes(t *testing.T) {
 		created, _ := got.(domain.PaymentCreated)
 		if string(created.Payload) != payload || *created.Description != description {
 			t.Errorf("payload %s, description %q came back as %s, %q", payload, description, created.Payload, *created.Description)
+		}
+
+		apart, details, err := c.detach(e)
+		if err != nil || !bytes.Contains(details[SaltSize:], []byte(`"payload":`+payload)) {
+			t.Errorf("%s is kept apart as %s: %v", payload, details, err)
+			continue
+		}
+		if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, apart); err != nil || bytes.Contains(r.Body, []byte("quotes")) {
+			t.Errorf("the body of a payment whose details are kept apart: %s, %v", r.Body, err)
+		}
+		r.Details = details
+		if got, err = c.Decode(r); err != nil {
+			t.Error(err)
+			continue
+		}
+		created, _ = got.(domain.PaymentCreated)
+		if string(created.Payload) != payload || *created.Description != description {
+			t.Errorf("kept apart, payload %s, description %q came back as %s, %q", payload, description, created.Payload, *created.Description)
 		}
 	}
 }

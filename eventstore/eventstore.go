@@ -99,6 +99,10 @@ func PaidStream(project string) Stream {
 // stream's last record as the command saw it; 0 means the stream must not
 // exist yet. Body is stored, hashed, published and exported unchanged.
 //
+// Details stand beside the record and can be erased: see MaxDetails. Only a stream's first record may
+// have some. Erases: they are removed, in the moment in which this record of the same stream is
+// recorded.
+//
 // Event is what Codec.Decode would return for Body, if the writer has it. It is
 // kept with Body as long as the record is in memory, so nothing that it points to
 // may be modified.
@@ -106,7 +110,10 @@ type Record struct {
 	Stream Stream
 	Expect Position
 	Body   []byte
-	Event  domain.Event // nil: decode Body
+
+	Details []byte       // nil: none
+	Erases  bool         // the details of the stream's first record
+	Event   domain.Event // nil: decode Body
 }
 
 // Claim ties a key to a record. An idempotency key can be claimed once within a project, and is
@@ -149,6 +156,9 @@ func (c Commit) Validate() error {
 	if n := len(c.Record.Body); n == 0 || n > MaxBody {
 		return fmt.Errorf("commit %s: the body has %d bytes, want 1 to %d", c.ID, n, MaxBody)
 	}
+	if d := c.Record.Details; d != nil && (len(d) <= SaltSize || len(d) > MaxDetails || c.Record.Expect != 0) {
+		return fmt.Errorf("commit %s: the details have %d bytes, want %d to %d, with the first record of a stream", c.ID, len(d), SaltSize+1, MaxDetails)
+	}
 	if c.ID.IsZero() {
 		return errors.New("commit: the id is zero")
 	}
@@ -168,6 +178,8 @@ type Stored struct {
 	At       time.Time // the time part of Commit: when its command began; not in the log's order
 	Claim    *Claim
 	Body     []byte
+	Details  []byte       // nil: none, or they were erased; not to be modified either
+	Erases   bool         // the Record's
 	Event    domain.Event // the Record's, as long as it is in memory: see Codec.Event
 }
 

@@ -166,6 +166,9 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 	if err != nil {
 		return Result[S]{}, err
 	}
+	if c.Record.Event != nil {
+		e = c.Record.Event
+	}
 	if !bytes.Equal(stored.Body, c.Record.Body) {
 		// It was recorded before with another event.
 		if e, err = l.Codec.Event(stored); err != nil {
@@ -180,6 +183,9 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 // reference for ever. Without a trace in o the event goes on with that of last, which
 // may be without its body if there is one.
 //
+// The description and payload of a new payment become the record's details. The event of an erasure
+// erases the stream's.
+//
 // The event of a payment is kept in the record, because decoding the body gives an
 // equal event (a payload is always compact). So it is not decoded while the record is
 // in memory.
@@ -187,11 +193,22 @@ func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, 
 	if o.Cause.Trace == "" {
 		o.Cause.Trace = CauseOf(last.Body).Trace
 	}
+	var detached []byte
+	var err error
+	if created, ok := e.(domain.PaymentCreated); ok {
+		e, detached, err = l.Codec.detach(created)
+	}
+	if err != nil {
+		return Commit{}, err
+	}
 	body, err := l.Codec.encode(s, last.Sequence+1, o.EventID, o.Cause, e)
 	if err != nil {
 		return Commit{}, err
 	}
-	c := Commit{ID: o.EventID, Record: Record{Stream: s, Expect: last.Position, Body: body}, Claim: o.Claim, Patient: o.Patient}
+	c := Commit{
+		ID: o.EventID, Claim: o.Claim, Patient: o.Patient,
+		Record: Record{Stream: s, Expect: last.Position, Body: body, Details: detached, Erases: Erases(e)},
+	}
 	switch e.(type) {
 	case domain.PaymentEvent, deliveries.Noted:
 		c.Record.Event = e

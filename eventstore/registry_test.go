@@ -46,6 +46,7 @@ func TestWireNames(t *testing.T) {
 		"return.failed":           domain.ReturnFailed{},
 		"project.registered":      projects.ProjectRegistered{},
 
+		"payment.details_erased":       domain.PaymentDetailsErased{},
 		"payment.suspense_settled":     domain.PaymentSuspenseSettled{},
 		"payment.refunded_at_provider": domain.PaymentRefundedAtProvider{},
 

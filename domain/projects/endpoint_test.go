@@ -251,8 +251,8 @@ func TestEveryEventOfAPaymentHasAKindOrNone(t *testing.T) {
 	silent := map[string]bool{
 		domain.TypePaymentSignalRefused: true, domain.TypePaymentLateFunds: true, domain.TypePaymentAttemptBegun: true,
 		domain.TypePaymentAttemptOffered: true, domain.TypePaymentAttemptFailed: true, domain.TypePaymentRefundedAtProvider: true,
-		domain.TypePaymentSuspenseSettled: true,
-		domain.TypeReturnCreated:          true, domain.TypeReturnSucceeded: true, domain.TypeReturnFailed: true,
+		domain.TypePaymentSuspenseSettled: true, domain.TypePaymentDetailsErased: true,
+		domain.TypeReturnCreated: true, domain.TypeReturnSucceeded: true, domain.TypeReturnFailed: true,
 	}
 	seen := map[domain.Kind]bool{}
 	for _, e := range domain.Events() {

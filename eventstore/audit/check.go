@@ -39,6 +39,9 @@ type Options struct {
 	// Project says that the records are those of one project and the ones that move its money; the
 	// others are opaque.
 	Project string
+	// Restored is up to where the log was put in the place of another, if that is not recorded yet:
+	// what it was made from may have been without details. The log says so later.
+	Restored eventstore.Position
 	// Structure checks the indexes that the store derives from its records; nil:
 	// no check. The error is a *eventstore.CorruptError when they are damaged.
 	// Structure runs in parallel with the check of the records.
@@ -72,6 +75,11 @@ func Check(ctx context.Context, src Source, o Options) (*Report, error) {
 	}
 	if err := c.records(ctx, src); err != nil {
 		return nil, err
+	}
+	if !o.Bare {
+		if err := c.details.finish(src, c.report); err != nil {
+			return nil, err
+		}
 	}
 	c.finish()
 	if err := c.structure(structure()); err != nil {
@@ -127,6 +135,7 @@ type checker struct {
 	claims     claims
 	references references
 	streams    streams
+	details    details
 }
 
 func newChecker(o Options) *checker {
@@ -137,6 +146,7 @@ func newChecker(o Options) *checker {
 		ids:        newIDs(),
 		claims:     newClaims(),
 		references: make(references),
+		details:    newDetails(o.Restored),
 		streams:    newStreams(cmp.Or(o.decoded, decodedLimit)),
 	}
 	c.roots = newRoots(o, c.report)
@@ -259,5 +269,8 @@ func (c *checker) finish() {
 		r.Completeness = Verdict{NotChecked, "some records cannot be read, so it is unknown whether they are the original ones"}
 	default:
 		r.Completeness = covered.completeness(c.last, c.options.Missing)
+		if r.NoDetails > 0 {
+			r.Completeness.Reason += fmt.Sprintf("; the details of %d payments were not in what the log was restored from", r.NoDetails)
+		}
 	}
 }

@@ -17,25 +17,27 @@ type encoded struct {
 	Position eventstore.Position
 	Sequence uint64
 	Blind    bool
+	Created  eventstore.Position
 	Payment  domain.Payment // without its id
 }
 
 func newEncoder() encoder { return encoder{form: values.Sharing()} }
 
-func (k *encoder) encode(h head, p domain.Payment) string {
+func (k *encoder) encode(from *payment) string {
+	p := from.state
 	k.form.Share(p.Project)
 	k.form.Share(p.Route)
 	p.ID = domain.ID{}
-	k.buf = k.form.Append(k.buf[:0], &encoded{h.position, h.sequence, h.blind, p})
+	k.buf = k.form.Append(k.buf[:0], &encoded{from.position, from.sequence, from.blind, from.created, p})
 	return string(k.buf)
 }
 
 // decode decodes the result of encode of the same encoder.
-func (k *encoder) decode(id domain.ID, s string) (head, domain.Payment) {
+func (k *encoder) decode(id domain.ID, s string) payment {
 	var p encoded
 	if err := k.form.Parse([]byte(s), &p); err != nil {
 		panic(err) // encode wrote it
 	}
 	p.Payment.ID = id
-	return head{p.Position, p.Sequence, p.Blind}, p.Payment
+	return payment{head{p.Position, p.Sequence, p.Blind}, p.Created, p.Payment}
 }

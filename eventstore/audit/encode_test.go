@@ -39,7 +39,8 @@ func TestPackedPaymentsKeepWhatRulesRead(t *testing.T) {
 	}
 	k := newEncoder()
 	h := head{position: 9, sequence: 4, blind: true}
-	gotHead, got := k.decode(id, k.encode(h, p))
+	decoded := k.decode(id, k.encode(&payment{h, 7, p}))
+	gotHead, got := decoded.head, decoded.state
 	if diff := cmp.Diff(p, got, cmpopts.EquateEmpty()); diff != "" || gotHead != h {
 		t.Errorf("%+v\n%s", gotHead, diff)
 	}

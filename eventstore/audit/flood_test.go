@@ -36,7 +36,7 @@ func TestFloodsOfSignalsArePossible(t *testing.T) {
 		if _, ok := e.(domain.PaymentSignalRefused); ok {
 			unrecorded = 0
 		}
-		_, p = k.decode(id, k.encode(head{}, p.Evolve(e)))
+		p = k.decode(id, k.encode(&payment{state: p.Evolve(e)})).state
 	}
 	signal := func(n, amount int, route string) domain.Signal {
 		return domain.Signal{

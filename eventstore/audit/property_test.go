@@ -118,7 +118,8 @@ func TestPackKeepsWhatRulesLookAt(t *testing.T) {
 		k := newEncoder()
 		for id, p := range w.states {
 			h := head{position: 1 << 40, sequence: 7, blind: rapid.Bool().Draw(t, "blind")}
-			got, q := k.decode(id, k.encode(h, p))
+			decoded := k.decode(id, k.encode(&payment{h, h.position, p}))
+			got, q := decoded.head, decoded.state
 			if got != h || q.Status != p.Status || q.ExpiresAt != p.ExpiresAt || q.Route != p.Route || len(q.Refunds) != len(p.Refunds) {
 				t.Fatalf("%+v\n%+v", p, q)
 			}

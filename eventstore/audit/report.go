@@ -29,6 +29,7 @@ const (
 	BadManifest     Kind = "bad_manifest"     // a file of a bundle differs from its manifest
 	BadJournal      Kind = "bad_journal"      // a bundle's journal differs from its events
 	Unwitnessed     Kind = "unwitnessed"      // too few witnesses vouch for a checkpoint of the log
+	KeptDetails     Kind = "kept_details"     // a payment's details are there, although they were erased
 )
 
 // The kinds of findings about completeness: something that was written is
@@ -36,10 +37,12 @@ const (
 const (
 	Gap       Kind = "gap"       // positions are missing
 	Truncated Kind = "truncated" // the log ends before the last position of a checkpoint or projection
+
+	MissingDetails Kind = "missing_details" // a payment's details are not there, although they were not erased
 )
 
 // Completes reports whether findings of this kind are about completeness.
-func (k Kind) Completes() bool { return k == Gap || k == Truncated }
+func (k Kind) Completes() bool { return k == Gap || k == Truncated || k == MissingDetails }
 
 // Finding is one fault. It is at Position, or somewhere from Position to Through
 // when only the range is known. Position 0 is the log as a whole.
@@ -127,6 +130,9 @@ type Report struct {
 	Projects uint64              `json:"projects"`
 	Last     eventstore.Position `json:"last"`           // the greatest position seen
 	Root     *tlog.Hash          `json:"root,omitempty"` // of the tree over all events; absent when an event cannot be read
+
+	// NoDetails is the number of payments whose details were not in what the log was restored from.
+	NoDetails uint64 `json:"no_details,omitempty"`
 
 	// FirstBad is the lowest position of a finding, 0 if no finding has one.
 	FirstBad    eventstore.Position `json:"first_bad"`

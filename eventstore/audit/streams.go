@@ -24,7 +24,8 @@ type project struct {
 
 type payment struct {
 	head
-	state domain.Payment
+	created eventstore.Position // of its first event; 0: unknown
+	state   domain.Payment
 }
 
 // decodedLimit bounds each of the two maps of decoded payments.
@@ -79,7 +80,7 @@ func (s *streams) payment(id domain.ID) *payment {
 		delete(s.before, id)
 	} else if encoded, ok := s.encoded[id]; ok {
 		p = new(payment)
-		p.head, p.state = s.encoder.decode(id, encoded)
+		*p = s.encoder.decode(id, encoded)
 	} else {
 		return nil
 	}
@@ -96,7 +97,7 @@ func (s *streams) add(id domain.ID, p *payment) {
 func (s *streams) keep(id domain.ID, p *payment) {
 	if len(s.recent) == s.limit {
 		for id, p := range s.before {
-			s.encoded[id] = s.encoder.encode(p.head, p.state)
+			s.encoded[id] = s.encoder.encode(p)
 		}
 		s.recent, s.before = make(map[domain.ID]*payment, s.limit), s.recent
 	}
@@ -137,6 +138,10 @@ func (c *checker) followPayment(i *item) {
 		c.add(r, BrokenStream, "the payment is one of project %s", p.state.Project)
 		return
 	}
+	if r.Sequence == 1 {
+		p.created = r.Position
+	}
+	c.details.follow(r, i.event, p.created)
 	known := c.link(r, &p.head)
 	p.blind = p.blind || i.err != nil
 	if !known || i.err != nil {
@@ -232,6 +237,7 @@ func (c *checker) followInstallation(i *item) {
 		p.blind = true
 	}
 	p.state = p.state.Evolve(i.event)
+	c.details.follow(r, i.event, 0)
 }
 
 // link checks that the record follows the stream's head, and moves the head to

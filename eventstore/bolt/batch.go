@@ -27,6 +27,15 @@ func (t Tip) String() string { return fmt.Sprintf("%d-%s", t.Last, hex.EncodeToS
 type Batch struct {
 	After   Tip
 	Records [][]byte
+	Details [][]byte // of the records in their order, nil for one without; it may end early
+}
+
+// DetailsOf are the details of record i of the batch.
+func (b Batch) DetailsOf(i int) []byte {
+	if i < len(b.Details) {
+		return b.Details[i]
+	}
+	return nil
 }
 
 // End is the end of a log that has the batch.
@@ -59,7 +68,7 @@ func (e *DivergedError) Error() string {
 // The bounds of a group that is published. One commit alone always fits.
 const (
 	MaxGroupCommits = 256
-	MaxGroupBytes   = 384 << 10 // of bodies
+	MaxGroupBytes   = 384 << 10 // of bodies and details
 )
 
 // undoneError takes a staged group back.
@@ -75,7 +84,7 @@ func (s *Store) fits(commits []*pending) int {
 	}
 	n, size := 0, 0
 	for n < len(commits) && n < MaxGroupCommits {
-		if size += len(commits[n].commit.Record.Body); n > 0 && size > MaxGroupBytes {
+		if size += len(commits[n].commit.Record.Body) + len(commits[n].commit.Record.Details); n > 0 && size > MaxGroupBytes {
 			break
 		}
 		n++
@@ -90,7 +99,7 @@ func (s *Store) publishStaged() error {
 		return nil
 	}
 	last := s.tail.Durable()
-	if err := s.publish(Batch{Tip{last, recordSum(s.staging.log, last)}, s.staging.values}); err != nil {
+	if err := s.publish(Batch{Tip{last, recordSum(s.staging.log.records, last)}, s.staging.values, s.staging.details}); err != nil {
 		return &undoneError{err}
 	}
 	return nil
@@ -129,14 +138,14 @@ func (s *Store) extend(b Batch) error {
 	switch last := b.After.Last; {
 	case last > staged.durable:
 		return &undoneError{&GapError{staged.durable, last}}
-	case recordSum(staged.log, last) != b.After.Sum:
+	case recordSum(staged.log.records, last) != b.After.Sum:
 		return diverged(last, "the record there is another one")
 	}
 	var d record.Decoder
 	for i, value := range b.Records {
 		at := b.After.Last + eventstore.Position(i) + 1
 		if at <= staged.durable {
-			if !bytes.Equal(staged.log.Get(positionKey(at)), value) {
+			if !bytes.Equal(staged.log.records.Get(positionKey(at)), value) {
 				return diverged(at, "the record there is another one")
 			}
 			continue
@@ -145,6 +154,9 @@ func (s *Store) extend(b Batch) error {
 		if err != nil {
 			return diverged(at, "%v", err)
 		}
+		if r.Details = bytes.Clone(b.DetailsOf(i)); r.Details != nil && !record.HasDetails(value) {
+			return diverged(at, "the record has no details, and some came with it")
+		}
 		key, head, err := staged.head(r.Stream)
 		if err != nil {
 			return &undoneError{err}
@@ -152,7 +164,7 @@ func (s *Store) extend(b Batch) error {
 		if r.Prev != head.position || r.Sequence != head.sequence+1 {
 			return diverged(at, "the record does not follow the one before it in its stream")
 		}
-		c := eventstore.Commit{ID: r.Commit, Record: eventstore.Record{Stream: r.Stream, Body: r.Body}, Claim: r.Claim}
+		c := eventstore.Commit{ID: r.Commit, Record: eventstore.Record{Stream: r.Stream, Expect: r.Prev, Body: r.Body, Details: r.Details}, Claim: r.Claim}
 		if err := c.Validate(); err != nil {
 			return diverged(at, "%v", err)
 		}
@@ -209,14 +221,16 @@ func (s *Store) BatchAfter(ctx context.Context, after eventstore.Position) (b Ba
 		return b, err
 	}
 	err = s.view(after+1, func(tx *bbolt.Tx) error {
-		log, size := tx.Bucket(bucketRecords), 0
-		b.After = Tip{after, recordSum(log, after)}
+		log, size := read(tx), 0
+		b.After = Tip{after, recordSum(log.records, after)}
 		for at := after + 1; at <= durable && len(b.Records) < MaxGroupCommits && size < MaxGroupBytes; at++ {
-			if _, err := readRecord(log, at); err != nil {
+			r, err := log.record(at)
+			if err != nil {
 				return err
 			}
-			b.Records = append(b.Records, bytes.Clone(log.Get(positionKey(at))))
-			size += len(b.Records[len(b.Records)-1])
+			value := bytes.Clone(log.records.Get(positionKey(at)))
+			b.Records, b.Details = append(b.Records, value), append(b.Details, r.Details)
+			size += len(value) + len(r.Details)
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -31,6 +32,9 @@ func (p *publisher) publish(b Batch) error {
 	kept := Batch{After: b.After}
 	for _, r := range b.Records {
 		kept.Records = append(kept.Records, bytes.Clone(r))
+	}
+	for _, d := range b.Details {
+		kept.Details = append(kept.Details, bytes.Clone(d))
 	}
 	p.batches = append(p.batches, kept)
 	return nil
@@ -170,6 +174,9 @@ func TestExtend(t *testing.T) {
 	var all []eventstore.Commit
 	for i := range 700 {
 		all = append(all, commitOf(i, 0))
+		if i%3 == 0 {
+			all[i].Record.Details = append(make([]byte, eventstore.SaltSize), fmt.Sprintf(`{"description":"order-%d","payload":{}}`, i)...)
+		}
 	}
 	for _, r := range from.Append(t.Context(), all...) {
 		if r.Err != nil {
@@ -177,7 +184,7 @@ func TestExtend(t *testing.T) {
 		}
 	}
 	second := commitOf(1000, 1)
-	second.Record.Stream, second.Claim = all[0].Record.Stream, nil
+	second.Record.Stream, second.Claim, second.Record.Erases = all[0].Record.Stream, nil, true
 	if _, err := eventstore.AppendOne(t.Context(), from, second); err != nil {
 		t.Fatal(err)
 	}
@@ -189,10 +196,10 @@ func TestExtend(t *testing.T) {
 		wrongByte := bytes.Clone(b.Records[0])
 		wrongByte[9] ^= 1
 		for what, wrong := range map[string]Batch{
-			"another record before it": {Tip{b.After.Last, [32]byte{1}}, b.Records},
-			"a wrong byte":             {b.After, append([][]byte{wrongByte}, b.Records[1:]...)},
-			"a record twice":           {b.After, append(slices.Clip(b.Records), b.Records[0])},
-			"other records than there": {before.After, append([][]byte{wrongByte}, b.Records...)},
+			"another record before it": {After: Tip{b.After.Last, [32]byte{1}}, Records: b.Records},
+			"a wrong byte":             {After: b.After, Records: append([][]byte{wrongByte}, b.Records[1:]...)},
+			"a record twice":           {After: b.After, Records: append(slices.Clip(b.Records), b.Records[0])},
+			"other records than there": {After: before.After, Records: append([][]byte{wrongByte}, b.Records...)},
 		} {
 			if what == "other records than there" && n == 0 {
 				continue
@@ -208,7 +215,9 @@ func TestExtend(t *testing.T) {
 		if tip, err := to.Tip(); err != nil || tip != b.After {
 			t.Fatalf("batches that do not follow leave the log at %v, not %v: %v", tip, b.After, err)
 		}
-		joined := Batch{before.After, append(slices.Clip(before.Records), b.Records...)}
+		joined := Batch{
+			After: before.After, Records: append(slices.Clip(before.Records), b.Records...), Details: append(slices.Clip(before.Details), b.Details...),
+		}
 		for _, again := range []Batch{joined, b, joined, {After: b.End()}, {After: b.After}} {
 			if tip, err := to.Extend(again); err != nil || tip != b.End() {
 				t.Fatalf("batch %d: %v, want %v: %v", n, tip, b.End(), err)
@@ -219,17 +228,23 @@ func TestExtend(t *testing.T) {
 		}
 		before = b
 	}
-	values := func(s *Store) (all [][]byte) {
+	values := func(s *Store, bucket []byte) (all [][]byte) {
 		_ = s.file.View(func(tx *bbolt.Tx) error {
-			return tx.Bucket(bucketRecords).ForEach(func(_, v []byte) error {
+			return tx.Bucket(bucket).ForEach(func(_, v []byte) error {
 				all = append(all, bytes.Clone(v))
 				return nil
 			})
 		})
 		return all
 	}
-	if !reflect.DeepEqual(values(from), values(to)) {
+	if !reflect.DeepEqual(values(from, bucketRecords), values(to, bucketRecords)) {
 		t.Error("the files have other records")
+	}
+	if kept := values(to, bucketDetails); len(kept) != 700/3 || !reflect.DeepEqual(kept, values(from, bucketDetails)) {
+		t.Errorf("%d details, want %d", len(kept), 700/3)
+	}
+	if b, err := from.BatchAfter(t.Context(), 0); err != nil || b.DetailsOf(0) != nil || !bytes.Contains(b.DetailsOf(3), []byte("order-3")) {
+		t.Errorf("details of a copy: %q, %q, %v", b.DetailsOf(0), b.DetailsOf(3), err)
 	}
 	if err := to.Verify(t.Context()); err != nil {
 		t.Error(err)

@@ -20,8 +20,8 @@ const (
 	buildBytes   = 8 << 20
 )
 
-// Build writes a new log with the records of another one: ids, claims and bodies stay as they are,
-// Prev is set. They come in order from position 1, and each has to follow the one before it in its
+// Build writes a new log with the records of another one: ids, claims, bodies and
+// details stay as they are, unless a later one erases these; Prev is set. They come in order from position 1, and each has to follow the one before it in its
 // stream, else the error is an
 // *eventstore.CorruptError. The file must not exist. It is synced when Build
 // returns nil; after an error it is unusable.
@@ -81,7 +81,7 @@ func (b *builder) add(r eventstore.Stored) (err error) {
 		return &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf(
 			"it has sequence %d, the stream's last event before it %d", r.Sequence, head.sequence)}
 	}
-	c := eventstore.Commit{ID: r.Commit, Record: eventstore.Record{Stream: r.Stream, Body: r.Body}, Claim: r.Claim}
+	c := eventstore.Commit{ID: r.Commit, Record: eventstore.Record{Stream: r.Stream, Expect: head.position, Body: r.Body, Details: r.Details}, Claim: r.Claim}
 	if err := c.Validate(); err != nil {
 		return &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}

@@ -46,7 +46,7 @@ func (s *Store) commit(g *group) (durable int) {
 		part := rest[:s.fits(rest)]
 		bytes := 0
 		for _, p := range part {
-			bytes += len(p.commit.Record.Body)
+			bytes += len(p.commit.Record.Body) + len(p.commit.Record.Details)
 		}
 		n, err := s.write(pagesOf(len(part), bytes), func() error {
 			for _, p := range part {
@@ -121,7 +121,7 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 		s.slowDown()
 		// The indexes of claims write durable records only to their files; what a crash takes of these is
 		// rebuilt.
-		s.tail.Publish(staged.records)
+		s.tail.Publish(staged.records, staged.erased)
 		staged.durableNow()
 		return len(staged.records), nil
 	case errors.Is(err, errNothing):

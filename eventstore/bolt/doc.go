@@ -29,11 +29,16 @@
 //	heads             kind 0x00 id 0x00 project -> position (8) sequence (8) event id (16)
 //	                  of the stream's last record, CRC-32C of key and these (4)
 //
-// Positions run from 1 without gaps. The form of a record is in package record.
+//	details           position (8) -> details of the record there, until they are erased
+//
+// Positions run from 1 without gaps. The form of a record and of details is in package record.
 //
 // The records are the truth. A stream is read from its head backwards, from each
 // record to the one before it. Heads and claims are derived and can be checked
 // against the records: see Verify.
+//
+// Details are written in the transaction of their record, and removed in that of the record
+// which erases them. An event commits to them; no record is changed by their removal.
 //
 // # Replication
 //
@@ -41,7 +46,7 @@
 // Options.Publish is called when it is staged. If that fails, the transaction is rolled
 // back, and with it what staging put in memory: claims, spans. Other nodes' groups come in
 // through Extend, which stages their records as they are, byte for byte, after the same
-// checks. A file does not know whether it is a cluster's. On its own a store leaves the
+// checks; details come with their record, unless they were erased before. A file does not know whether it is a cluster's. On its own a store leaves the
 // hook empty: it costs a comparison a group.
 //
 // # Damage

@@ -10,10 +10,11 @@ import (
 // FormatVersion is the version of the file's format: of the buckets, their keys and values, and the
 // records in them. A change of any of these raises it. It is written when a file is made and read
 // before anything else of the content.
-const FormatVersion = 6
+const FormatVersion = 7
 
 // oldFormat is the oldest one that is read. It has what a cluster of earlier versions knew
-// of its groups besides, which nobody uses.
+// of its groups besides, which nobody uses. Before version 7 there were no details: the first ones
+// that are written make the file one of this version.
 const oldFormat = 5
 
 // formatName is what "format" among the meta values begins with; the version

@@ -37,6 +37,7 @@ func formatCommits(t *testing.T) (all []eventstore.Commit) {
 			Stream: r.stream, Expect: r.expect, Body: []byte(`{"id":"` + event.String() + `","type":"payment.paid"}`),
 		}})
 	}
+	all[1].Record.Details = append(make([]byte, eventstore.SaltSize), `{"description":"order-1042","payload":{}}`...)
 	return all
 }
 
@@ -81,7 +82,28 @@ func TestFormats(t *testing.T) {
 			if r.Commit != c.ID || r.Stream != c.Record.Stream || !bytes.Equal(r.Body, c.Record.Body) || (r.Claim == nil) != (c.Claim == nil) || (r.Claim != nil && *r.Claim != *c.Claim) {
 				t.Errorf("%s: %+v, want %+v", file, r, c)
 			}
+			if had := version >= 7; !bytes.Equal(r.Details, c.Record.Details) && had || r.Details != nil && !had {
+				t.Errorf("%s: details %q", file, r.Details)
+			}
 			n++
+		}
+		// A file of an older format takes details, and is one of this format from then on.
+		fresh := commits[1]
+		fresh.ID, fresh.Claim, fresh.Record.Stream.ID = domain.ID{1, 160, 112, 116, 98, 90, 15: 99}, nil, domain.ID{15: 9}.String()
+		if _, err := eventstore.AppendOne(t.Context(), s, fresh); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = reopened(t, path)
+		for r, err := range s.Load(t.Context(), fresh.Record.Stream) {
+			if err != nil || !bytes.Equal(r.Details, fresh.Record.Details) {
+				t.Errorf("%s: added details %q, %v", file, r.Details, err)
+			}
+		}
+		if err := s.Verify(t.Context()); err != nil {
+			t.Errorf("%s, with details: %v", file, err)
 		}
 		if n != len(commits) {
 			t.Errorf("%s: %d records, want %d", file, n, len(commits))

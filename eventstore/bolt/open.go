@@ -29,6 +29,7 @@ var (
 	bucketMeta    = []byte("meta")
 	bucketRecords = []byte("records")
 	bucketHeads   = []byte("heads")
+	bucketDetails = []byte("details") // not in a file of an older format
 
 	keyFormat = []byte("format")
 	keyLog    = []byte("log")
@@ -76,7 +77,7 @@ func writeEmpty(path string, logID domain.ID) error {
 		return err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketRecords, bucketHeads} {
+		for _, name := range [][]byte{bucketRecords, bucketHeads, bucketDetails} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}

@@ -41,13 +41,44 @@ func (s *Store) view(near eventstore.Position, fn func(*bbolt.Tx) error) error {
 	return err
 }
 
-// readRecord reads the record at the position.
-func readRecord(log *bbolt.Bucket, at eventstore.Position) (eventstore.Stored, error) {
-	v := log.Get(positionKey(at))
+// reading is the buckets of a transaction that have the records.
+type reading struct {
+	records, details *bbolt.Bucket // details: nil in a file of an older format
+}
+
+func read(tx *bbolt.Tx) reading { return reading{tx.Bucket(bucketRecords), tx.Bucket(bucketDetails)} }
+
+// record reads the record at the position.
+func (b reading) record(at eventstore.Position) (r eventstore.Stored, err error) {
+	v := b.records.Get(positionKey(at))
+	if v == nil {
+		return r, missing(at)
+	}
+	if r, err = record.Decode(at, v); err == nil {
+		err = b.detail(&r, v)
+	}
+	return r, err
+}
+
+// bodiless is record without body and details.
+func (b reading) bodiless(d *record.Decoder, at eventstore.Position) (eventstore.Stored, error) {
+	d.Bodiless = true
+	v := b.records.Get(positionKey(at))
 	if v == nil {
 		return eventstore.Stored{}, missing(at)
 	}
-	return record.Decode(at, v)
+	return d.Decode(at, v)
+}
+
+// detail adds its details to a record, which is stored as v.
+func (b reading) detail(r *eventstore.Stored, v []byte) (err error) {
+	if !record.HasDetails(v) || b.details == nil {
+		return nil
+	}
+	if found := b.details.Get(positionKey(r.Position)); found != nil { // else erased
+		r.Details, err = record.DecodeDetails(r.Position, found)
+	}
+	return err
 }
 
 func missing(at eventstore.Position) error {
@@ -85,7 +116,7 @@ func (s *Store) stream(ctx context.Context, st eventstore.Stream, after eventsto
 		return records, err
 	}
 	err = s.view(next, func(tx *bbolt.Tx) error {
-		log := tx.Bucket(bucketRecords)
+		log := read(tx)
 		if !known {
 			h, err := headOf(tx.Bucket(bucketHeads), headKey(st))
 			if err != nil {
@@ -94,7 +125,7 @@ func (s *Store) stream(ctx context.Context, st eventstore.Stream, after eventsto
 			next = h.position
 		}
 		for next > after {
-			r, err := readRecord(log, next)
+			r, err := log.record(next)
 			if err != nil {
 				return err
 			}
@@ -153,7 +184,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	}
 	if r, ok = s.tail.Record(at); !ok {
 		err = s.view(at, func(tx *bbolt.Tx) error {
-			r, err = readRecord(tx.Bucket(bucketRecords), at)
+			r, err = read(tx).record(at)
 			return err
 		})
 	}
@@ -244,7 +275,8 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 	err = s.view(after+1, func(tx *bbolt.Tx) error {
 		size := 0
 		var d record.Decoder
-		c := tx.Bucket(bucketRecords).Cursor()
+		log := read(tx)
+		c := log.records.Cursor()
 		k, v := c.Seek(positionKey(after + 1))
 		for n := 0; reached < durable && n < chunkExamined && len(dst) < chunkRecords && size < chunkBytes; n++ {
 			at := reached + 1
@@ -256,6 +288,9 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 				return err
 			}
 			if f.Matches(r.Stream) {
+				if err := log.detail(&r, v); err != nil {
+					return err
+				}
 				size += len(r.Body)
 				dst = append(dst, r)
 			}

@@ -26,13 +26,17 @@ type staging struct {
 	observe func(newest domain.ID) // Options.Newest
 
 	durable eventstore.Position
-	records []eventstore.Stored // staged, at the positions after durable
-	values  [][]byte            // of the records, as they are stored
-	bytes   []byte              // of keys and values, which bbolt needs as long as the transaction
+	records []eventstore.Stored   // staged, at the positions after durable
+	values  [][]byte              // of the records, as they are stored
+	details [][]byte              // of the records, nil for one without
+	erased  []eventstore.Position // whose details are removed
+	bytes   []byte                // of keys and values, which bbolt needs as long as the transaction
 	newest  domain.ID
 
-	meta, log, heads *bbolt.Bucket
-	headAt           *bbolt.Cursor // of heads
+	tx          *bbolt.Tx
+	meta, heads *bbolt.Bucket
+	log         reading
+	headAt      *bbolt.Cursor // of heads
 }
 
 // maxBytes bounds the memory that is kept for the next group.
@@ -42,13 +46,17 @@ const maxBytes = 1 << 20
 func (g *staging) begin(tx *bbolt.Tx, durable eventstore.Position) {
 	clear(g.records)
 	clear(g.values)
-	g.records, g.values, g.bytes = g.records[:0], g.values[:0], g.bytes[:0]
+	clear(g.details)
+	g.records, g.values, g.details, g.erased, g.bytes = g.records[:0], g.values[:0], g.details[:0], g.erased[:0], g.bytes[:0]
 	if cap(g.bytes) > maxBytes {
 		g.bytes = nil
 	}
 	g.durable, g.newest, g.before = durable, newestID(tx), g.spans
-	g.meta, g.log, g.heads = tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
-	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
+	g.tx, g.meta, g.log, g.heads = tx, tx.Bucket(bucketMeta), read(tx), tx.Bucket(bucketHeads)
+	g.log.records.FillPercent, g.heads.FillPercent = appendFill, appendFill
+	if g.log.details != nil {
+		g.log.details.FillPercent = appendFill
+	}
 	g.headAt = g.heads.Cursor()
 }
 
@@ -112,7 +120,8 @@ func (g *staging) append(p *pending) error {
 	r := eventstore.Stored{
 		Position: g.durable + eventstore.Position(len(g.records)) + 1,
 		Stream:   c.Record.Stream, Sequence: head.sequence + 1, Prev: head.position,
-		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Claim: c.Claim, Body: c.Record.Body, Event: c.Record.Event,
+		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Claim: c.Claim, Body: c.Record.Body,
+		Details: c.Record.Details, Erases: c.Record.Erases, Event: c.Record.Event,
 	}
 	if err := g.put(&r, key); err != nil {
 		return err
@@ -177,12 +186,59 @@ func (g *staging) putValue(r *eventstore.Stored, value, headKey []byte) error {
 	g.values = append(g.values, value)
 	n := len(g.bytes)
 	g.bytes = appendPosition(g.bytes, r.Position)
-	if err := g.log.Put(g.since(n), value); err != nil {
+	position := g.since(n)
+	if err := g.log.records.Put(position, value); err != nil {
 		return err
+	}
+	if g.details = append(g.details, r.Details); r.Details != nil {
+		if err := g.putDetails(r, position); err != nil {
+			return err
+		}
+	}
+	if r.Erases {
+		if err := g.erase(r); err != nil {
+			return err
+		}
 	}
 	n = len(g.bytes)
 	g.bytes = appendHead(g.bytes, headKey, r)
 	return g.heads.Put(headKey, g.since(n))
+}
+
+// putDetails writes the details of a record beside it.
+func (g *staging) putDetails(r *eventstore.Stored, position []byte) (err error) {
+	if g.log.details == nil {
+		if g.log.details, err = g.tx.CreateBucket(bucketDetails); err != nil {
+			return err
+		}
+		if err := g.meta.Put(keyFormat, []byte(formatOf(FormatVersion))); err != nil {
+			return err
+		}
+	}
+	n := len(g.bytes)
+	g.bytes = record.AppendDetails(g.bytes, r.Position, r.Details)
+	return g.log.details.Put(position, g.since(n))
+}
+
+// erase removes the details of the stream that r is of.
+func (g *staging) erase(r *eventstore.Stored) error {
+	first := r.Position
+	var d record.Decoder
+	for prev := r.Prev; prev != 0; {
+		before, err := g.log.bodiless(&d, prev)
+		if err != nil {
+			return err
+		}
+		first, prev = prev, before.Prev
+	}
+	g.erased = append(g.erased, first)
+	if i := int(first) - int(g.durable) - 1; 0 <= i && i < len(g.records) {
+		g.records[i].Details, g.records[i].Event = nil, nil
+	}
+	if g.log.details == nil {
+		return nil
+	}
+	return g.log.details.Delete(positionKey(first))
 }
 
 // head is a stream's head, staged or durable, and the key it is stored under.
@@ -201,7 +257,7 @@ func (g *staging) read(at eventstore.Position) (eventstore.Stored, error) {
 	if at > g.durable {
 		return g.records[at-g.durable-1], nil
 	}
-	return readRecord(g.log, at)
+	return g.log.record(at)
 }
 
 // head is a value of the bucket of heads: a stream's last record; zero when the

@@ -46,7 +46,8 @@ func (l *log) last() eventstore.Position { return eventstore.Position(len(l.reco
 func (l *log) add(c eventstore.Commit) eventstore.Stored {
 	r := eventstore.Stored{
 		Position: l.last() + 1, Stream: c.Record.Stream, Sequence: 1, Prev: l.heads[c.Record.Stream],
-		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Claim: c.Claim, Body: c.Record.Body, Event: c.Record.Event,
+		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Claim: c.Claim, Body: c.Record.Body,
+		Details: c.Record.Details, Erases: c.Record.Erases, Event: c.Record.Event,
 	}
 	if r.Prev != 0 {
 		r.Sequence = l.records[r.Prev-1].Sequence + 1
@@ -61,6 +62,21 @@ func (l *log) index(r eventstore.Stored) {
 	l.ids[r.Stream.ID] = append(l.ids[r.Stream.ID], r.Position)
 	if r.Claim != nil {
 		l.claims[keyOf(r.Stream.Project, r.Claim)] = r.Position
+	}
+}
+
+// erase removes the details that the records after a position erase.
+func (l *log) erase(after eventstore.Position) {
+	for _, r := range l.records[after:] {
+		if !r.Erases {
+			continue
+		}
+		first := r
+		for first.Prev != 0 {
+			first = l.records[first.Prev-1]
+		}
+		kept := &l.records[first.Position-1]
+		kept.Details, kept.Event = nil, nil
 	}
 }
 

@@ -52,6 +52,7 @@ type pending struct {
 func New() *Store { return open(newLog()) }
 
 func open(l *log) *Store {
+	l.erase(0)
 	return &Store{
 		log: l, durable: l.last(),
 		fatalCh: make(chan struct{}), closeCh: make(chan struct{}),
@@ -188,6 +189,7 @@ func (s *Store) sync(before eventstore.Position) {
 }
 
 func (s *Store) publish() {
+	s.log.erase(s.durable)
 	s.durable = s.log.last()
 	if s.wake != nil {
 		close(s.wake)

@@ -39,7 +39,9 @@ const (
 	feedKept  = time.Minute            // without a reader
 )
 
-// The headers of a message. Its body is the records, each behind its length as a varint.
+// The headers of a message. Its body is the records, each behind its length as a varint, and
+// behind a record that was written with details these, likewise: none of them if they were
+// erased.
 const (
 	headAfter  = "Payledger-After"  // the position of the record before the first one
 	headBefore = "Payledger-Before" // SHA-256 of that record as it is stored, in hexadecimal
@@ -53,10 +55,18 @@ func encode(log string, g *Group) *nats.Msg {
 	m.Header.Set(headBefore, hex.EncodeToString(g.After.Sum[:]))
 	m.Header.Set(headNonce, hex.EncodeToString(g.Nonce[:]))
 	m.Header.Set(headWriter, g.Writer)
-	for _, r := range g.Records {
-		m.Data = append(binary.AppendUvarint(m.Data, uint64(len(r))), r...)
+	for i, r := range g.Records {
+		m.Data = appendRecord(m.Data, r, g.DetailsOf(i))
 	}
 	return m
+}
+
+func appendRecord(to, r, details []byte) []byte {
+	to = append(binary.AppendUvarint(to, uint64(len(r))), r...)
+	if record.HasDetails(r) {
+		to = append(binary.AppendUvarint(to, uint64(len(details))), details...)
+	}
+	return to
 }
 
 // decode reads a message; the records share its memory. Whether they follow from the log
@@ -71,13 +81,32 @@ func decode(h nats.Header, body []byte) (*Group, error) {
 	}
 	g.After = bolt.Tip{Last: eventstore.Position(after), Sum: [32]byte(sum)}
 	g.Nonce = Nonce(nonce)
-	for len(body) > 0 {
+	cut := func(most uint64) []byte {
 		n, size := binary.Uvarint(body)
-		if size <= 0 || n == 0 || n > record.MaxSize || n > uint64(len(body)-size) {
-			return nil, errors.New("not a message of LOG: a record has no end")
+		if size <= 0 || n > most || n > uint64(len(body)-size) {
+			err = errors.New("not a message of LOG: a record has no end")
+			return nil
 		}
 		end := size + int(n)
-		g.Records, body = append(g.Records, body[size:end:end]), body[end:]
+		part := body[size:end:end]
+		body = body[end:]
+		return part
+	}
+	for len(body) > 0 {
+		r, details := cut(record.MaxSize), []byte(nil)
+		if record.HasDetails(r) {
+			details = cut(eventstore.MaxDetails)
+		}
+		if err == nil && len(r) == 0 {
+			err = errors.New("not a message of LOG: a record is empty")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(details) == 0 {
+			details = nil
+		}
+		g.Records, g.Details = append(g.Records, r), append(g.Details, details)
 	}
 	return g, nil
 }

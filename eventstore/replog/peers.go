@@ -31,7 +31,7 @@ import (
 //	             becomes the leader. From the answer on nothing of another incarnation is added
 //	POST yield   ?to=NODE -> nothing: the leader has made that node the leader
 //	GET  records ?after=POSITION&ready=BOOL -> the SHA-256 of the record there, and the records
-//	             after it, each behind its length as a varint; a zero follows the last one.
+//	             after it, each as in a message of LOG; a zero follows the last one.
 //	             With ready, only while the node is the leader.
 const (
 	pathStatus  = "/status"
@@ -174,8 +174,8 @@ func (s *Store) serveRecords(w http.ResponseWriter, r *http.Request) {
 		if out == nil {
 			out = append(out, b.After.Sum[:]...)
 		}
-		for _, r := range b.Records {
-			out = append(binary.AppendUvarint(out, uint64(len(r))), r...)
+		for i, r := range b.Records {
+			out = appendRecord(out, r, b.DetailsOf(i))
 		}
 		if len(b.Records) == 0 {
 			out = append(out, 0)
@@ -209,20 +209,19 @@ func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt
 		return tip, err
 	}
 	for size := 0; ; {
-		n, err := binary.ReadUvarint(in)
-		if err == nil && n > record.MaxSize {
-			err = fmt.Errorf("a record of %d bytes", n)
-		}
-		if err == nil && n > 0 {
-			r := make([]byte, n)
-			_, err = io.ReadFull(in, r)
-			b.Records = append(b.Records, r)
-			size += len(r)
+		r, err := readPart(in, record.MaxSize)
+		if err == nil && len(r) > 0 {
+			var details []byte
+			if record.HasDetails(r) {
+				details, err = readPart(in, eventstore.MaxDetails)
+			}
+			b.Records, b.Details = append(b.Records, r), append(b.Details, details)
+			size += len(r) + len(details)
 		}
 		if err != nil {
 			return tip, fmt.Errorf("after position %d: %w", tip.Last, cmp.Or(context.Cause(ctx), err))
 		}
-		if n > 0 && len(b.Records) < copyRecords && size < copyBytes {
+		if len(r) > 0 && len(b.Records) < copyRecords && size < copyBytes {
 			continue
 		}
 		end, err := to.Extend(b)
@@ -231,10 +230,24 @@ func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt
 		}
 		tip, size, b = end, 0, bolt.Batch{After: end}
 		stall.Reset(copyStall)
-		if progress(tip.Last); n == 0 {
+		if progress(tip.Last); len(r) == 0 {
 			return tip, nil
 		}
 	}
+}
+
+// readPart reads what follows its length as a varint; nil: it is empty.
+func readPart(in *bufio.Reader, most uint64) ([]byte, error) {
+	n, err := binary.ReadUvarint(in)
+	switch {
+	case err != nil || n == 0:
+		return nil, err
+	case n > most:
+		return nil, fmt.Errorf("a record or details of %d bytes", n)
+	}
+	b := make([]byte, n)
+	_, err = io.ReadFull(in, b)
+	return b, err
 }
 
 // Status is what a node knows of itself.

@@ -77,6 +77,7 @@ func checks() []check {
 		{"staged claim", checkStagedClaim},
 		{"staged duplicate", checkStagedDuplicate},
 		{"nothing early", checkNothingEarly},
+		{"details", checkDetails},
 		{"claims", checkClaims},
 		{"claims last 30 days", checkClaimsLast},
 		{"claim race", checkClaimRace},

@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/projections"
 	"payledger/projections/table"
@@ -106,6 +107,7 @@ func compareSnapshot(ctx context.Context, tx *bolt.Tx, c projections.Config, out
 	if out.Ahead() {
 		return nil
 	}
+	log := c.Store
 	dir, err := os.MkdirTemp("", "payledger-compare-")
 	if err != nil {
 		return err
@@ -117,9 +119,13 @@ func compareSnapshot(ctx context.Context, tx *bolt.Tx, c projections.Config, out
 		return err
 	}
 	defer rebuilt.Close() //nolint:errcheck // temporary
+	erased, err := erasedAfter(ctx, log, checkpoint.Position)
+	if err != nil {
+		return err
+	}
 	return rebuilt.Snapshot(ctx, func(want *bolt.Tx) error {
 		for _, name := range rebuilt.Tables() {
-			d, err := compareTable(ctx, name, tx, want, out)
+			d, err := compareTable(ctx, name, tx, want, erased, out)
 			if err != nil {
 				return err
 			}
@@ -131,8 +137,38 @@ func compareSnapshot(ctx context.Context, tx *bolt.Tx, c projections.Config, out
 	})
 }
 
+// erasedIDs are the ids of payments whose details the file still has, because they were erased after
+// its last event. A rebuild cannot have them.
+type erasedIDs map[domain.ID]bool
+
+func erasedAfter(ctx context.Context, s eventstore.Store, at eventstore.Position) (erasedIDs, error) {
+	all := make(erasedIDs)
+	for r, err := range s.Scan(ctx, at, eventstore.Filter{Kind: eventstore.KindPayment}) {
+		if err != nil {
+			return nil, err
+		}
+		if id, ok := domain.ParseID(r.Stream.ID); ok && r.Erases {
+			all[id] = true
+		}
+	}
+	return all, nil
+}
+
+// next is the cursor's next row that can be compared, from a row on.
+func (e erasedIDs) next(table string, c *bolt.Cursor, k, v []byte) ([]byte, []byte) {
+	switch table {
+	case "payments", "payments_by_description", "payments_by_term":
+	default:
+		return k, v
+	}
+	for len(k) >= len(domain.ID{}) && e[domain.ID(k[len(k)-len(domain.ID{}):])] {
+		k, v = c.Next()
+	}
+	return k, v
+}
+
 // compareTable returns the first difference of a table, nil for none.
-func compareTable(ctx context.Context, name string, file, rebuilt *bolt.Tx, out *Comparison) (*Difference, error) {
+func compareTable(ctx context.Context, name string, file, rebuilt *bolt.Tx, erased erasedIDs, out *Comparison) (*Difference, error) {
 	b := file.Bucket([]byte(name))
 	if b == nil {
 		return nil, table.Damage("table %s is missing", name)
@@ -140,7 +176,12 @@ func compareTable(ctx context.Context, name string, file, rebuilt *bolt.Tx, out 
 	have, want := b.Cursor(), rebuilt.Bucket([]byte(name)).Cursor()
 	k1, v1 := have.First()
 	k2, v2 := want.First()
-	for k1 != nil || k2 != nil {
+	for {
+		k1, v1 = erased.next(name, have, k1, v1)
+		k2, v2 = erased.next(name, want, k2, v2)
+		if k1 == nil && k2 == nil {
+			return nil, nil
+		}
 		if out.Keys++; out.Keys%1024 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -156,7 +197,6 @@ func compareTable(ctx context.Context, name string, file, rebuilt *bolt.Tx, out 
 		k1, v1 = have.Next()
 		k2, v2 = want.Next()
 	}
-	return nil, nil
 }
 
 func difference(view string, key, have, want []byte, what string) *Difference {

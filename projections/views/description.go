@@ -19,10 +19,21 @@ func newDescriptionView(db *table.DB) *descriptionView {
 
 func (v *descriptionView) update(before, after *PaymentRow) {
 	p := &after.Payment
-	if before != nil || p.Description == nil {
-		return
+	key := func(d string) string { return listKeyOf(p.ID, p.Project, cutDescription(d)) }
+	if before == nil && p.Description != nil {
+		v.Insert(key(*p.Description), factsOf(p))
 	}
-	v.Insert(listKeyOf(p.ID, p.Project, cutDescription(*p.Description)), factsOf(p))
+	if gone := erased(before, after); gone != nil {
+		v.Delete(key(*gone))
+	}
+}
+
+// erased is the description that the payment had and has no more.
+func erased(before, after *PaymentRow) *string {
+	if before == nil || after.Payment.Description != nil {
+		return nil
+	}
+	return before.Payment.Description
 }
 
 // descriptionKey begins the keys of one description, descriptionStart those of

@@ -25,12 +25,16 @@ func newTermsView(db *table.DB) *termsView {
 
 func (v *termsView) update(before, after *PaymentRow) {
 	p := &after.Payment
-	if before != nil || p.Description == nil {
-		return
-	}
 	var buf [maxTerms]string
-	for _, t := range appendTerms(buf[:0], *p.Description) {
-		v.Insert(listKeyOf(p.ID, p.Project, t), factsOf(p))
+	if before == nil && p.Description != nil {
+		for _, t := range appendTerms(buf[:0], *p.Description) {
+			v.Insert(listKeyOf(p.ID, p.Project, t), factsOf(p))
+		}
+	}
+	if gone := erased(before, after); gone != nil {
+		for _, t := range appendTerms(buf[:0], *gone) {
+			v.Delete(listKeyOf(p.ID, p.Project, t))
+		}
 	}
 }
 

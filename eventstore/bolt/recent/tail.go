@@ -39,10 +39,17 @@ func NewTail(durable eventstore.Position) *Tail {
 // no lock.
 func (t *Tail) Durable() eventstore.Position { return t.durable }
 
-// Publish shows the records, which are durable now, to readers.
-func (t *Tail) Publish(records []eventstore.Stored) {
+// Publish shows the records, which are durable now, to readers. erased are the positions whose
+// details were removed: they are forgotten here too, with the events that have them.
+func (t *Tail) Publish(records []eventstore.Stored, erased []eventstore.Position) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, p := range erased {
+		if r, ok := t.at(p); ok {
+			r.Details, r.Event = nil, nil
+			*t.slot(p) = r
+		}
+	}
 	if t.ring == nil {
 		t.ring = make([]eventstore.Stored, MaxRecords)
 	}

@@ -8,7 +8,8 @@
 //	4       1      format of the record, 3
 //	5       1      flags: bit 0, an idempotency key follows; bit 1, the body is
 //	               compressed; bit 2, the stream is a payment's, named by two ids; bit 3, a
-//	               permanent claim follows, never with bit 0; all others 0
+//	               permanent claim follows, never with bit 0; bit 4, it was written with
+//	               details; bit 5, it erases the details of its stream; all others 0
 //	6       16     event id
 //	22      …      sequence within the stream, from 1, as a varint
 //	…       …      how many positions before p the stream's record before this one
@@ -50,6 +51,8 @@ const (
 	flagCompressed = 2 // the body is compressed
 	flagPayment    = 4 // the stream is named by two ids
 	flagForever    = 8 // the claim is permanent
+	flagDetails    = 16
+	flagErases     = 32
 
 	fixedSize   = 22
 	claimSize   = 64
@@ -58,7 +61,7 @@ const (
 
 	projectPrefix = "prj_"
 
-	allFlags = flagClaim | flagCompressed | flagPayment | flagForever
+	allFlags = flagClaim | flagCompressed | flagPayment | flagForever | flagDetails | flagErases
 
 	// MaxSize is more bytes than any record has.
 	MaxSize = fixedSize + 2*binary.MaxVarintLen64 + claimSize + 3*(1+eventstore.MaxName) + binary.MaxVarintLen64 + 4 + eventstore.MaxBody
@@ -86,6 +89,12 @@ func Append(b []byte, r *eventstore.Stored) []byte {
 	start := len(b)
 	b = append(b, 0, 0, 0, 0, format, 0)
 	flags := len(b) - 1
+	if r.Details != nil {
+		b[flags] |= flagDetails
+	}
+	if r.Erases {
+		b[flags] |= flagErases
+	}
 	b = append(b, r.Commit[:]...)
 	b = binary.AppendUvarint(b, r.Sequence)
 	b = binary.AppendUvarint(b, backBy(r))
@@ -151,7 +160,7 @@ type Decoder struct {
 // maxBlock bounds the memory that one body keeps from being freed.
 const maxBlock = 64 << 10
 
-// Decode reads the record at position p. The error is an
+// Decode reads the record at position p, without details. The error is an
 // *eventstore.CorruptError.
 func Decode(p eventstore.Position, b []byte) (eventstore.Stored, error) {
 	return new(Decoder).Decode(p, b)
@@ -180,7 +189,7 @@ func (d *Decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, e
 		return r, fmt.Errorf("unknown record format %d, flags %#x: written by a newer program?", b[4], flags)
 	}
 	r.Position, r.Commit = p, domain.ID(b[6:fixedSize])
-	r.At = domain.IDTime(r.Commit).Time()
+	r.At, r.Erases = domain.IDTime(r.Commit).Time(), flags&flagErases != 0
 	rest := b[fixedSize:]
 	var back uint64
 	for _, n := range [...]*uint64{&r.Sequence, &back} {
