@@ -36,6 +36,7 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: merchant.PaymentsPath, Operation: "listPayments", Scope: projects.Read, Handle: h.ListPayments},
 		{Method: "GET", Path: merchant.PaymentsPath + "/{id}", Operation: "getPayment", Scope: projects.Read, Handle: h.GetPayment},
 		{Method: "GET", Path: merchant.PaymentsPath + "/{id}/events", Operation: "listPaymentEvents", Scope: projects.Read, Handle: h.ListPaymentEvents},
+		{Method: "POST", Path: merchant.PaymentsPath + "/{id}/erase", Operation: "eraseDetails", Scope: projects.PaymentsWrite, Body: true, Handle: h.EraseDetails},
 		{Method: "POST", Path: merchant.RefundsPath, Operation: "createRefund", Scope: projects.RefundsWrite, Body: true, Handle: h.CreateRefund},
 		{Method: "GET", Path: merchant.RefundsPath, Operation: "listRefunds", Scope: projects.Read, Handle: h.ListRefunds},
 		{Method: "GET", Path: merchant.RefundsPath + "/{id}", Operation: "getRefund", Scope: projects.Read, Handle: h.GetRefund},

@@ -98,6 +98,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "GET", Path: "/admin/payments/open", Operation: "adminListOpenWork", Handle: a.listOpenWork},
 		{Method: "GET", Path: "/admin/payments/{id}", Operation: "adminGetPayment", Handle: a.getPayment},
 		{Method: "GET", Path: "/admin/payments/{id}/proof", Operation: "adminGetReceipt", Handle: h.GetReceipt},
+		{Method: "POST", Path: "/admin/payments/{id}/erase", Operation: "adminEraseDetails", Body: true, Handle: h.EraseDetails},
 		{Method: "GET", Path: "/admin/balance", Operation: "adminBalance", Handle: a.balance},
 		{Method: "GET", Path: "/admin/balance/statement", Operation: "adminStatement", Handle: a.statement},
 		{Method: "GET", Path: "/admin/balance/late-funds", Operation: "adminLateFunds", Handle: a.lateFunds},

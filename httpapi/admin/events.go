@@ -30,7 +30,7 @@ func (a *admin) after(x *edge.Exchange, q edge.Query) (after, last eventstore.Po
 // project, one payment or of all, and with follow=true those that are still to
 // come. With whole=PROJECT, all but those of the project and those that move its money are opaque.
 func (a *admin) events(x *edge.Exchange) error {
-	q, err := x.Query("after", "project", "payment", "follow", "whole")
+	q, err := x.Query("after", "project", "payment", "follow", "whole", "details")
 	if err != nil {
 		return err
 	}
@@ -39,6 +39,10 @@ func (a *admin) events(x *edge.Exchange) error {
 		return err
 	}
 	follow, err := q.Flag("follow")
+	if err != nil {
+		return err
+	}
+	details, err := q.Flag("details")
 	if err != nil {
 		return err
 	}
@@ -78,7 +82,10 @@ func (a *admin) events(x *edge.Exchange) error {
 		if leaf, opaque := r.OpaqueLeaf(); opaque {
 			return out.Line(wire.EventLine{Position: uint64(r.Position), Leaf: leaf[:]})
 		}
-		return out.Line(wire.EventLine{Position: uint64(r.Position), Event: r.Body})
+		if !details {
+			r.Details = nil
+		}
+		return out.Line(merchant.LineOf(r))
 	}
 	for r, err := range records {
 		if err == nil && r.Position > last {

@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"payledger/domain"
@@ -18,6 +20,8 @@ import (
 const (
 	linkLabel = "payledger checkout link 1"
 	formLabel = "payledger checkout form 1"
+
+	fingerprintLabel = "payledger idempotency fingerprint 1"
 )
 
 // blockChars is the length of 16 bytes in unpadded base64url.
@@ -34,6 +38,8 @@ var canonical = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // immu
 type Links struct {
 	keys    map[int]linkKeys
 	current int
+
+	fingerprint []byte // HMAC key of Fingerprint
 }
 
 // linkKeys are derived from one version of the master key.
@@ -60,7 +66,10 @@ func NewLinks(master map[int][32]byte, current int) (*Links, error) {
 		}
 		l.keys[version] = k
 	}
-	return l, nil
+	first := master[slices.Min(slices.Collect(maps.Keys(master)))]
+	var err error
+	l.fingerprint, err = hkdf.Key(sha256.New, first[:], nil, fingerprintLabel, 32)
+	return l, err
 }
 
 func deriveKeys(master [32]byte) (linkKeys, error) {
@@ -135,6 +144,14 @@ func (l *Links) open(token string) (id domain.ID, version int, ok bool) {
 	}
 	k.block.Decrypt(id[:], in)
 	return id, version, true
+}
+
+// Fingerprint is a MAC of what was asked for under an idempotency key. Its key is derived from the
+// oldest master key, so it stays the same when another one is added.
+func (l *Links) Fingerprint(request []byte) domain.Digest {
+	m := hmac.New(sha256.New, l.fingerprint)
+	m.Write(request)
+	return domain.Digest(m.Sum(nil))
 }
 
 // formMAC authenticates the content of a form, for the payment of a link of this version.

@@ -190,6 +190,16 @@ func ProblemRows() []ProblemRow {
 			"Sandbox only: the outcome was recorded, but statuses only move forward and a final status is never left, so nothing changed. <code>payment_status</code> or <code>refund_status</code> is the present status.",
 		},
 		{
+			domain.DetailsErased, http.StatusConflict, "Details erased",
+			"The payment that this Idempotency-Key made has had its description and payload erased, so the answer cannot be given again. Use a new key for a new payment.",
+			"A repeated request is answered as it was the first time. Once the payment's description and payload were erased, that answer cannot be given any more. The payment is there: find it by <code>GET /v1/payments</code>. Use a new key for a new payment.",
+		},
+		{
+			domain.DetailsInLog, http.StatusConflict, "Details in the log",
+			"The payment was recorded by an earlier version, which kept description and payload in the log itself: they cannot be erased.",
+			"Description and payload are kept apart from the log, so that they can be erased while every proof holds. This payment was recorded before that was so: they are a part of its event, which cannot change.",
+		},
+		{
 			domain.NotSimulated, http.StatusConflict, "Not simulated",
 			"The payment's outcome comes from a real provider. The sandbox cannot decide it.",
 			"Sandbox only: the payment's route has a connector to a real provider, so its outcome comes from there, and nothing changed. The sandbox decides about payments on the route <code>sandbox</code>, and on routes that payledger asks nothing about.",

@@ -293,7 +293,7 @@ func (f *Feed) pump(ctx context.Context, records <-chan eventstore.Stored, emit 
 }
 
 func feedEvent(r eventstore.Stored) (e FeedEvent, err error) {
-	e.Position, e.Event = uint64(r.Position), r.Body
+	e.EventLine = LineOf(r)
 	var head struct {
 		Type string `json:"type"`
 	}

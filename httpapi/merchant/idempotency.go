@@ -49,11 +49,12 @@ func ParseKey(key string) (*domain.Digest, error) {
 	return &digest, nil
 }
 
-// claim is what a key is claimed with. The fingerprint is the SHA-256 of
+// claim is what a key is claimed with. The fingerprint is a MAC of
 // method, path and the normalised members of the command, each preceded by
 // its length, so that no two commands run together. Its definition must not
-// change while keys are remembered.
-func claim(key *domain.Digest, method, path string, members ...string) *eventstore.Claim {
+// change while keys are remembered. Without the key of the installation nobody can
+// guess from it what a payment was for, once that is erased.
+func (a *API) claim(key *domain.Digest, method, path string, members ...string) *eventstore.Claim {
 	if key == nil {
 		return nil
 	}
@@ -65,7 +66,7 @@ func claim(key *domain.Digest, method, path string, members ...string) *eventsto
 	for _, m := range members {
 		add(m)
 	}
-	return &eventstore.Claim{Key: *key, Fingerprint: sha256.Sum256(b)}
+	return &eventstore.Claim{Key: *key, Fingerprint: a.cfg.Links.Fingerprint(b)}
 }
 
 // remembered is the claim as it is in the event.
@@ -96,6 +97,9 @@ func (a *API) reused(err error, differ func(earlier domain.Event) []string) erro
 	if err != nil {
 		return err
 	}
+	if erased(earlier) {
+		return wire.Problem{Code: domain.DetailsErased}
+	}
 	members := differ(earlier)
 	if members == nil {
 		members = []string{"endpoint"}
@@ -105,6 +109,13 @@ func (a *API) reused(err error, differ func(earlier domain.Event) []string) erro
 		Detail:  "This Idempotency-Key was used for a request with another " + strings.Join(members, ", ") + ". Use a new key for a new request.",
 		Members: members,
 	}
+}
+
+// erased reports whether the event is that of a payment whose details are gone, so that
+// the answer to its creation cannot be given again.
+func erased(e domain.Event) bool {
+	created, ok := e.(domain.PaymentCreated)
+	return ok && created.Erased()
 }
 
 // differences lists the members in which a payment differs from a request for one.

@@ -230,7 +230,7 @@ func (a *API) PaymentEvents(ctx context.Context, c Caller, payment string, value
 			last = strconv.FormatUint(rows[len(rows)-1].Position, 10)
 			break
 		}
-		rows = append(rows, wire.EventLine{Position: uint64(r.Position), Event: r.Body})
+		rows = append(rows, LineOf(r))
 	}
 	return edge.PageOf(l, rows, last), nil
 }

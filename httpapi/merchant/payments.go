@@ -77,7 +77,7 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 		return made, edge.InOrder(edge.Merge(faults, cmd.CheckSettings()))
 	}
 	id, event := a.cfg.IDs.Pair()
-	claimed := claim(key, http.MethodPost, PaymentsPath,
+	claimed := a.claim(key, http.MethodPost, PaymentsPath,
 		cmd.Amount.String(), string(cmd.Currency), presence(cmd.Description), string(cmd.Payload))
 	cmd.At = domain.IDTime(event)
 	cmd.Link = domain.Link{Base: a.cfg.PublicURL, KeyVersion: a.cfg.Links.Current(), Render: renderVersion}
@@ -95,6 +95,9 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 			}
 			return nil
 		})
+	}
+	if erased(res.Event) {
+		return made, wire.Problem{Code: domain.DetailsErased}
 	}
 	made.Replayed = res.Replayed
 	made.Object, err = a.createdPayment(res.Event, res.Stored)

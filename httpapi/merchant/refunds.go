@@ -46,7 +46,7 @@ func (a *API) CreateRefund(ctx context.Context, c Caller, req RefundRequest, key
 	// still looked up first.
 	payment, _ := domain.ParseID(req.PaymentID)
 	id, event := a.cfg.IDs.Pair()
-	claimed := claim(key, http.MethodPost, RefundsPath, req.PaymentID)
+	claimed := a.claim(key, http.MethodPost, RefundsPath, req.PaymentID)
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(c.Project.ID, payment),
 		domain.Payment{Project: c.Project.ID, ID: payment},
 		domain.PaymentCommand(domain.CreateRefund{At: domain.IDTime(event), RefundID: id, Idempotency: remembered(claimed)}),
