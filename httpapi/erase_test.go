@@ -21,7 +21,7 @@ func TestEraseDetails(t *testing.T) {
 	body := `{"amount":"10.00","description":"Ivan Petrov, Tverskaya 1","payload":{"mail":"ivan@example.com"}}`
 	first := m.pay(body, key(1)).want(201, "")
 	id, other := first.object().ID, m.pay(body, key(2)).want(201, "").object().ID
-	m.get("/v1/payments/" + id + "/events").want(200, "") // so that it is in memory
+	m.get("/v1/payments/"+id+"/events").want(200, "") // so that it is in memory
 	reason := `{"reason":"asked by the customer"}`
 
 	m.erase(id, `{}`).want(422, domain.ValidationFailed)
@@ -52,7 +52,7 @@ func TestEraseDetails(t *testing.T) {
 	has("the feed", m.get("/v1/events?after=0"), 1)
 	has("the file", m.send("GET", "/v1/payments", nil, header{"Accept", "text/csv"}), 1)
 	for _, search := range []string{"description=Ivan+Petrov,+Tverskaya+1", "description_prefix=Ivan", "description_words=petrov"} {
-		if found := m.get("/v1/payments?" + search).want(200, "").Body; strings.Contains(string(found), id) || !strings.Contains(string(found), other) {
+		if found := m.get("/v1/payments?"+search).want(200, "").Body; strings.Contains(string(found), id) || !strings.Contains(string(found), other) {
 			t.Errorf("%s finds %s", search, found)
 		}
 	}
@@ -69,5 +69,5 @@ func TestEraseDetails(t *testing.T) {
 	if again := m.pay(`{"amount":1}`, key(3)).want(201, ""); string(again.Body) != string(bare.Body) {
 		t.Errorf("%s", again.Body)
 	}
-	m.get("/v1/payments/" + bare.object().ID + "/events").want(200, "")
+	m.get("/v1/payments/"+bare.object().ID+"/events").want(200, "")
 }

@@ -48,6 +48,7 @@ type commandLine struct {
 	Project    admincmd.Project  `cmd:"" help:"Register and change merchant projects."`
 	Key        admincmd.Key      `cmd:"" help:"Issue and revoke API keys."`
 	Payments   admincmd.Payments `cmd:"" help:"List, find and show payments, and ask their providers."`
+	Erase      admincmd.Erase    `cmd:"" help:"Erase what payments were for: their descriptions and payloads."`
 	Webhook    admincmd.Webhook  `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
 	Listen     listenCmd         `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
 	Sandbox    admincmd.Sandbox  `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`

@@ -94,6 +94,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "PATCH", Path: project + "/keys/{key}", Operation: "adminRenameKey", Body: true, Handle: a.renameKey},
 		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.revokeKey},
 		{Method: "GET", Path: project + "/payments", Operation: "adminListPayments", Handle: h.ListPaymentRows},
+		{Method: "POST", Path: project + "/erase", Operation: "adminEraseBefore", Body: true, Handle: a.eraseBefore},
 		{Method: "GET", Path: "/admin/payments", Operation: "adminFindPayments", Handle: a.findPayments},
 		{Method: "GET", Path: "/admin/payments/open", Operation: "adminListOpenWork", Handle: a.listOpenWork},
 		{Method: "GET", Path: "/admin/payments/{id}", Operation: "adminGetPayment", Handle: a.getPayment},

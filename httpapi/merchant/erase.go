@@ -3,13 +3,17 @@ package merchant
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"net/http"
+	"slices"
+	"sync"
 
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
+	"payledger/projections/views"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -40,6 +44,10 @@ func (a *API) EraseDetails(ctx context.Context, c Caller, id, reason string) (p 
 	if p, err = a.payment(ctx, c, id); err != nil {
 		return p, err
 	}
+	return a.erase(ctx, c, p, reason)
+}
+
+func (a *API) erase(ctx context.Context, c Caller, p domain.Payment, reason string) (domain.Payment, error) {
 	event := a.cfg.IDs.Next()
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(p.Project, p.ID),
 		domain.Payment{Project: p.Project, ID: p.ID},
@@ -55,4 +63,47 @@ func LineOf(r eventstore.Stored) wire.EventLine {
 		l.Details, l.Salt = jsontext.Value(r.Details[eventstore.SaltSize:]), hex.EncodeToString(r.Details[:eventstore.SaltSize])
 	}
 	return l
+}
+
+// eraseAtOnce is how many payments are erased together: they share syncs of the log.
+const eraseAtOnce = 128
+
+// EraseBefore erases the details of up to views.MaxLimit of a project's payments that were created
+// before an instant, the newest first; behind goes on behind the last one of the page before. Needs
+// payments:write.
+func (a *API) EraseBefore(ctx context.Context, c Caller, before domain.Instant, reason string, behind domain.ID) (page wire.Erasure, err error) {
+	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
+		return page, err
+	}
+	found, err := a.cfg.Views.Payments(ctx, c.Project.ID, views.PaymentQuery{To: before, Before: behind, Limit: views.MaxLimit})
+	if err != nil {
+		return page, err
+	}
+	var todo []domain.Payment
+	for _, p := range found.Payments {
+		page.Next = p.ID.String()
+		switch {
+		case p.ErasedAt != 0:
+		case p.Detached:
+			todo = append(todo, p)
+		case p.Description != nil || string(p.Payload) != string(domain.EmptyObject()):
+			page.InLog++
+		}
+	}
+	if !found.More {
+		page.Next = ""
+	}
+	for part := range slices.Chunk(todo, eraseAtOnce) {
+		errs := make([]error, len(part))
+		var under sync.WaitGroup
+		for i, p := range part {
+			under.Go(func() { _, errs[i] = a.erase(ctx, c, p, reason) })
+		}
+		under.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return page, err
+		}
+		page.Erased += len(part)
+	}
+	return page, nil
 }

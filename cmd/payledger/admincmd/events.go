@@ -21,13 +21,15 @@ type eventsTailCmd struct {
 	After   uint64 `help:"Start after this position." json:"after"`
 	Project string `help:"Only events of this project." placeholder:"PROJECT_ID" json:"project,omitzero"`
 	Payment string `help:"Only events of this payment." placeholder:"PAYMENT_ID" json:"payment,omitzero"`
+	Details bool   `name:"with-details" help:"With --json, print the details of payments that were not erased, too." json:"details,omitzero"`
 	Follow  bool   `help:"Continue with new events as they are recorded." short:"f" json:"follow,omitzero"`
 }
 
 // Help is shown by --help.
 func (eventsTailCmd) Help() string {
 	return `With --json each line is {"position":N,"event":…} with the event's bytes exactly as
-they are stored.`
+they are stored. Description and payload of a payment are not in them: --with-details adds
+"details" and their "salt" to the lines of payment.created, which commits to them.`
 }
 
 // Run prints the events.
