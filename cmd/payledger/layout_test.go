@@ -28,9 +28,10 @@ func largeRooms() map[string]struct {
 		files, lines int
 		why          string
 	}{
-		"domain":            {26, 4000, "the payment with its events, commands and rules, and what they are made of: amounts, ids, errors"},
+		"domain":            {26, 4050, "the payment with its events, commands and rules, and what they are made of: amounts, ids, errors"},
 		"projections/views": {25, 3900, "one file for each view: a new view is a new file, and none of them is read with another; what is queued for webhooks and became of it is one of them"},
 		"httpapi/admin":     {22, 2700, "one file for each thing that operators ask for or do: a new one is a new file, and none of them is read with another"},
+		"httpapi/merchant":  {21, 3400, "one file for each thing that merchants ask for or do: a new one is a new file, and none of them is read with another"},
 		"eventstore/bolt":   {21, 3580, "the file of the log and all that changes it: what stages a group, alone or in a cluster, is read together"},
 	}
 }

@@ -123,6 +123,9 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 		// rebuilt.
 		s.tail.Publish(staged.records, staged.erased)
 		staged.durableNow()
+		if len(staged.erased) > 0 {
+			s.erased()
+		}
 		return len(staged.records), nil
 	case errors.Is(err, errNothing):
 		// All commits were refused, on the basis of durable records.

@@ -115,6 +115,9 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Report != nil {
 		s.report = o.Report
 	}
+	if o.Erased != nil {
+		s.erased = o.Erased
+	}
 	if o.Committed != nil {
 		s.counted = o.Committed
 	}
@@ -130,7 +133,7 @@ func OpenReadOnly(path string) (*Store, error) { return open(path, true, math.Ma
 
 func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	s := &Store{
-		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {}, counted: func(int, time.Duration) {}, published: func() {},
+		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {}, counted: func(int, time.Duration) {}, published: func() {}, erased: func() {},
 		fatal: make(chan struct{}), closing: make(chan struct{}), sound: make(chan struct{}),
 	}
 	if s.file, err = openFile(path, readOnly, atOnce); err != nil {

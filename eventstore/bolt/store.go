@@ -40,6 +40,9 @@ type Options struct {
 	// Committed is called after each group of commits that became durable, with how
 	// many they were and how long their transaction took. The committer waits for it.
 	Committed func(commits int, took time.Duration)
+	// Erased is called after each group that removed details became durable, the store's own or another
+	// node's. The committer waits for it.
+	Erased func()
 	// Report is called with errors that do not end the store, or not yet: an
 	// *eventstore.CorruptError that a check in the background found, an
 	// *eventstore.SuspendedError, an *UnsavedError. It may be called from any
@@ -55,6 +58,7 @@ type Store struct {
 	readOnly  bool
 	report    func(error)              // Options.Report
 	counted   func(int, time.Duration) // Options.Committed
+	erased    func()                   // Options.Erased; never nil
 	yields    bool                     // Options.Replaceable
 	logID     domain.ID
 	space     *diskspace.Watch

@@ -74,6 +74,8 @@ type CoreOptions struct {
 	Committed    func(commits int, took time.Duration) // see bolt.Options; nil for a command
 	Tracer       *tracing.Tracer                       // nil: nothing is traced
 
+	erased func() // see bolt.Options
+
 	SyncDelay time.Duration // added to each sync of the log
 
 	Reading bool // a command that only reads: the directory may be read-only
@@ -86,6 +88,8 @@ type CoreOptions struct {
 // to it.
 func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err error) {
 	ids := domain.NewIDs(time.Now, rand.Reader, domain.ID{})
+	erasures := scrubs()
+	o.erased = want(erasures)
 	opened, err := openLog(ctx, d, o, ids)
 	if err != nil {
 		return nil, err
@@ -164,6 +168,9 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	go func() { c.viewsDone <- views.Run(runCtx) }()
 	signed.Begin()
 	c.beside.Go(func() { times.Run(runCtx) })
+	if o.Metrics != nil {
+		c.beside.Go(func() { c.scrub(runCtx, erasures) })
+	}
 	return c, nil
 }
 

@@ -43,7 +43,7 @@ type opened struct {
 
 // openLog opens the log. ids observe what other nodes add to it.
 func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs) (opened, error) {
-	options := bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log), Committed: o.Committed}
+	options := bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log), Committed: o.Committed, Erased: o.erased}
 	if o.Cluster == nil {
 		store, err := d.Open(options)
 		if err != nil {
