@@ -16,7 +16,7 @@ func (m shop) erase(payment, body string) *answer {
 // the payment by them; all other payments are as before.
 func TestEraseDetails(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := start(t, withAccount(t))
 	m := s.merchant("")
 	body := `{"amount":"10.00","description":"Ivan Petrov, Tverskaya 1","payload":{"mail":"ivan@example.com"}}`
 	first := m.pay(body, key(1)).want(201, "")
@@ -58,6 +58,11 @@ func TestEraseDetails(t *testing.T) {
 	}
 	if events := string(m.get("/v1/payments/" + id + "/events").Body); strings.Count(events, `"payment.details_erased"`) != 1 || !strings.Contains(events, "asked by the customer") {
 		t.Errorf("events: %s", events)
+	}
+	for lang, word := range map[string]string{"en": "Description and payload were erased:", "ru": "Описание и данные стёрты:"} {
+		if page := s.browser().signIn(m).open("/account/payments/" + id + "?lang=" + lang).Text; !strings.Contains(page, word) || strings.Contains(page, "Petrov") {
+			t.Errorf("the account in %s does not say that it is erased: %s", lang, page)
+		}
 	}
 	m.pay(body, key(1)).want(409, domain.DetailsErased)
 	m.pay(`{"amount":"11.00"}`, key(1)).want(409, domain.DetailsErased)

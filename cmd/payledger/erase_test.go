@@ -73,6 +73,7 @@ func TestErasedBytesAreGone(t *testing.T) {
 			t.Errorf("payment %d: %d %s", i, a.Status, a.Body)
 		}
 	}
+	stop() // what comes later would be written over what was erased
 	deadline := time.Now().Add(time.Minute)
 	left := func() (n int, there map[int][]string) {
 		there = marks(t, dir)
@@ -87,7 +88,6 @@ func TestErasedBytesAreGone(t *testing.T) {
 	for ; n > 0 && time.Now().Before(deadline); n, there = left() {
 		time.Sleep(time.Second)
 	}
-	stop()
 	for i := range marked {
 		if where := there[i]; (i < erased) != (len(where) == 0) {
 			t.Errorf("mark %d of %d, of which the first %d are erased, is in %q", i, marked, erased, where)

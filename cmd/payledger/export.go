@@ -18,6 +18,7 @@ type exportCmd struct {
 	Output  string              `help:"File to write; a bundle is a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
 	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
 	After   eventstore.Position `help:"Start after this position." placeholder:"POSITION"`
+	Details bool                `name:"with-details" help:"Write the details of payments that were not erased, too. Only in jsonl and a bundle."`
 }
 
 // Help is shown by --help.
@@ -25,7 +26,9 @@ func (exportCmd) Help() string {
 	return `Everything up to the last event there is when the command starts, whether the server
 runs or not.
 
-  jsonl    a line {"position":N,"event":…} for each event, with exactly the stored bytes
+  jsonl    a line {"position":N,"event":…} for each event, with exactly the stored bytes;
+           --with-details adds what payments are for, "details" and their "salt", which an
+           event only commits to
   csv      a row for each posting (RFC 4180), with debit and credit, for spreadsheets
   hledger  a journal for hledger, a transaction for each event that moves money
   bundle   what an auditor needs, in a tar file: events.jsonl, journal.hledger, the signed
@@ -44,6 +47,8 @@ func (c exportCmd) Validate() error {
 	switch {
 	case c.Format == "bundle" && !strings.HasSuffix(c.Output, ".tar"):
 		return errors.New("--format bundle needs --output, a file named *.tar")
+	case c.Details && c.Format != "jsonl" && c.Format != "bundle":
+		return errors.New("--with-details is for --format jsonl and bundle")
 	case c.Format == "bundle" && c.After > 0:
 		return errors.New("--format bundle holds the whole log, as the checkpoint does: leave --after out")
 	}
@@ -60,14 +65,14 @@ func (c exportCmd) Run(a *cli.App) error {
 			if err != nil {
 				return err
 			}
-			done, err := export.WriteBundle(a.Ctx, m, key, c.Project, c.Output, a.Stderr)
+			done, err := export.WriteBundle(a.Ctx, m, key, export.Options{Project: c.Project, Details: c.Details}, c.Output, a.Stderr)
 			if err != nil {
 				return err
 			}
 			return exported(a, c.Format, c.Output, done)
 		}
 		x, err := export.New(a.Ctx, m, export.Options{
-			Format: c.Format, Project: c.Project, After: c.After, Progress: cli.Progress(a.Stderr, "Exporting"),
+			Format: c.Format, Project: c.Project, After: c.After, Details: c.Details, Progress: cli.Progress(a.Stderr, "Exporting"),
 		})
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -20,12 +21,14 @@ import (
 // MaxLine bounds an exported line: a body and its position.
 const MaxLine = eventstore.MaxBody + 1<<10
 
-// exported is a line of an export: an event's position and its stored bytes, or of an opaque
-// event only the hash of its leaf.
+// exported is a line of an export: an event's position and its stored bytes, and its details if they
+// were asked for; or of an opaque event only the hash of its leaf.
 type exported struct {
 	Position eventstore.Position `json:"position"`
 	Event    jsontext.Value      `json:"event"`
 	Leaf     *tlog.Hash          `json:"leaf"`
+	Details  jsontext.Value      `json:"details"`
+	Salt     string              `json:"salt"`
 }
 
 // address holds the members of an event's body that identify its record.
@@ -37,8 +40,8 @@ type address struct {
 	Sequence uint64    `json:"sequence"`
 }
 
-// Lines reads exported events, one line {"position":N,"event":…} or {"position":N,"leaf":…} each,
-// as records for Options.Bare. The Source can be read only once. A line that cannot
+// Lines reads exported events, one line {"position":N,"event":…}, maybe with "details" and their
+// "salt", or {"position":N,"leaf":…} each, as records for Options.Bare. The Source can be read only once. A line that cannot
 // be read is damage at the position after that of the line before.
 func Lines(r io.Reader) Source {
 	in := bufio.NewReaderSize(r, MaxLine)
@@ -105,7 +108,15 @@ func Line(line []byte) (eventstore.Stored, error) {
 	if l.Leaf != nil {
 		return eventstore.OpaqueRecord(l.Position, domain.Digest(*l.Leaf)), nil
 	}
-	return recordOf(l.Position, l.Event)
+	r, err := recordOf(l.Position, l.Event)
+	if err == nil && l.Details != nil {
+		var salt []byte
+		if salt, err = hex.DecodeString(l.Salt); err != nil || len(salt) != eventstore.SaltSize || len(l.Details) > eventstore.MaxDetails-eventstore.SaltSize {
+			return r, errors.New("the details are too long, or not behind a salt of 64 hexadecimal digits")
+		}
+		r.Details = append(salt, l.Details...)
+	}
+	return r, err
 }
 
 // recordOf is the record of an event's stored bytes.
@@ -120,7 +131,7 @@ func recordOf(at eventstore.Position, body []byte) (eventstore.Stored, error) {
 	}, nil
 }
 
-// CutLine reads a line with an event as payledger writes it; ok is false for any other form. Whether
+// CutLine reads a line with an event and no details as payledger writes it; ok is false for any other form. Whether
 // the event is one value of JSON is seen when it is read. Without it, reading a line takes 1.6 times
 // as long.
 func CutLine(line []byte) (at eventstore.Position, event jsontext.Value, ok bool) {
@@ -128,7 +139,7 @@ func CutLine(line []byte) (at eventstore.Position, event jsontext.Value, ok bool
 	digits, rest, found := bytes.Cut(rest, []byte(`,"event":`))
 	body, ended := bytes.CutSuffix(bytes.TrimSuffix(rest, []byte{'\n'}), []byte{'}'})
 	n, err := strconv.ParseUint(string(digits), 10, 63)
-	if !ok || !found || !ended || err != nil || strconv.FormatUint(n, 10) != string(digits) {
+	if !ok || !found || !ended || !bytes.HasSuffix(body, []byte{'}'}) || err != nil || strconv.FormatUint(n, 10) != string(digits) {
 		return 0, nil, false
 	}
 	return eventstore.Position(n), bytes.Clone(body), true

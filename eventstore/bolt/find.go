@@ -27,6 +27,8 @@ type FoundRecord struct {
 type FileInfo struct {
 	LogID  domain.ID
 	Format string // of the log, such as "payledger event log 4"
+	// Details are those of records, by position; what an event commits to says which of several.
+	Details map[eventstore.Position][]FoundRecord
 	// Unread is the number of bytes that the disk could not read.
 	Unread int64
 }
@@ -44,7 +46,7 @@ const (
 // that the disk cannot read are lost. progress is called from time to time with the number of bytes
 // done.
 func FindRecords(ctx context.Context, f io.ReaderAt, size int64, progress func(done int64), found func(FoundRecord) error) (FileInfo, error) {
-	c := finder{used: boltfile.ReadUsed(f, size)}
+	c := finder{used: boltfile.ReadUsed(f, size), info: FileInfo{Details: make(map[eventstore.Position][]FoundRecord)}}
 	window := make([]byte, min(size, findWindow+maxFound))
 	for at := int64(0); at < size; at += findWindow {
 		if err := ctx.Err(); err != nil {
@@ -68,6 +70,15 @@ func ReadFound(f io.ReaderAt, c FoundRecord) (eventstore.Stored, error) {
 		return eventstore.Stored{}, &eventstore.CorruptError{Position: c.Position, Reason: err.Error()}
 	}
 	return record.Decode(c.Position, b)
+}
+
+// ReadFoundDetails reads details that FindRecords has found.
+func ReadFoundDetails(f io.ReaderAt, c FoundRecord) ([]byte, error) {
+	b := make([]byte, c.Size)
+	if _, err := f.ReadAt(b, c.Offset); err != nil {
+		return nil, &eventstore.CorruptError{Position: c.Position, Reason: err.Error()}
+	}
+	return record.DecodeDetails(c.Position, b)
 }
 
 // fill reads what the disk can read, block by block if it cannot read all, and
@@ -106,12 +117,19 @@ func (c *finder) window(b []byte, at int64, begin int, found func(FoundRecord) e
 		if p == 0 || p >= 1<<48 {
 			continue
 		}
-		n := record.Find(p, b[i+keySize:min(len(b), i+maxFound)])
+		value, offset := b[i+keySize:min(len(b), i+maxFound)], at+int64(i+keySize)
+		if n := record.FindDetails(p, value); n > 0 {
+			one := FoundRecord{Position: p, Offset: offset, Size: n, Sum: binary.BigEndian.Uint32(value), Used: c.used.Has(offset)}
+			c.info.Details[p] = append(c.info.Details[p], one)
+			c.skip = offset + int64(n)
+			i += keySize + n - 1
+			continue
+		}
+		n := record.Find(p, value)
 		if n == 0 {
 			continue
 		}
-		offset := at + int64(i+keySize)
-		if err := found(FoundRecord{Position: p, Offset: offset, Size: n, Sum: binary.BigEndian.Uint32(b[i+keySize:]), Used: c.used.Has(offset)}); err != nil {
+		if err := found(FoundRecord{Position: p, Offset: offset, Size: n, Sum: binary.BigEndian.Uint32(value), Used: c.used.Has(offset)}); err != nil {
 			return err
 		}
 		c.skip = offset + int64(n)

@@ -25,6 +25,8 @@ type Evidence struct {
 	// Missing are the times the log was opened without its checkpoint; nil where
 	// that is not known.
 	Missing func(context.Context) ([]eventstore.MissingCheckpoint, error)
+	// Restored is up to where the log was put in the place of another, if it does not say so yet.
+	Restored eventstore.Position
 	// Compare compares the projections with the log; nil where there are none.
 	Compare func(context.Context, Progress) (check.Comparison, error)
 }
@@ -92,7 +94,7 @@ func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) e
 		return err
 	}
 	o := audit.Options{
-		Codec: e.Ledger.Codec, Structure: e.Structure, Total: last, Progress: told.step("Checking the log"),
+		Codec: e.Ledger.Codec, Structure: e.Structure, Restored: e.Restored, Total: last, Progress: told.step("Checking the log"),
 	}
 	if !e.LogID.IsZero() {
 		o.Origin = translog.Origin(e.LogID)

@@ -25,7 +25,7 @@ func (a *API) PaymentFacts(ctx context.Context, c Caller, id string) (v wire.Pay
 	v = wire.PaymentFacts{
 		Payment: p.Object(), ExpiresAt: p.ExpiresAt, Link: a.cfg.Links.URL(p.Link.Base, p.Link.KeyVersion, p.ID),
 		Refunds: []wire.RefundRow{}, Refund: p.RefundStatus(), ReturnedByHand: p.ReturnedByHand(),
-		Disputes: append([]domain.Dispute{}, p.Disputes...), Dispute: p.DisputeStatus(),
+		Disputes: append([]domain.Dispute{}, p.Disputes...), Dispute: p.DisputeStatus(), ErasedAt: p.ErasedAt,
 	}
 	if p.Route != "" {
 		v.Route = &p.Route

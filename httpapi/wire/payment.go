@@ -43,6 +43,8 @@ type PaymentFacts struct {
 	Disputes []domain.Dispute     `json:"disputes"` // in the order in which they were heard of
 	Dispute  domain.DisputeStatus `json:"dispute_status,omitempty"`
 
+	ErasedAt domain.Instant `json:"erased_at,omitzero"` // when its description and payload were erased
+
 	SettledBy []settlement.Line `json:"settled_by"` // lines of providers' reports, in the order in which they settled it
 }
 

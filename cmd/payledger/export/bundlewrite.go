@@ -21,13 +21,13 @@ import (
 // checkpoint covers, no more and no fewer, the journal of them, the checkpoint and
 // the key it is signed with. With a project, all but its events and those that move its money are
 // opaque.
-func WriteBundle(ctx context.Context, m *cli.Client, key, project, output string, stderr io.Writer) (done Done, err error) {
+func WriteBundle(ctx context.Context, m *cli.Client, key string, o Options, output string, stderr io.Writer) (done Done, err error) {
 	signed, point, err := freshCheckpoint(ctx, m, key)
 	if err != nil {
 		return done, err
 	}
 	return done, whenWhole(output, func(unfinished string) error {
-		w := bundleWriter{m: m, dir: unfinished + ".parts", signed: signed, point: point, key: key, project: project, stderr: stderr}
+		w := bundleWriter{m: m, dir: unfinished + ".parts", signed: signed, point: point, key: key, of: o, stderr: stderr}
 		if done, err = w.parts(ctx); err != nil {
 			return err
 		}
@@ -36,12 +36,13 @@ func WriteBundle(ctx context.Context, m *cli.Client, key, project, output string
 }
 
 type bundleWriter struct {
-	m            *cli.Client
-	dir          string // of the unfinished files
-	signed       []byte
-	point        translog.Checkpoint
-	key, project string
-	stderr       io.Writer
+	m      *cli.Client
+	dir    string // of the unfinished files
+	signed []byte
+	point  translog.Checkpoint
+	key    string
+	of     Options
+	stderr io.Writer
 }
 
 // parts writes the files of a bundle into a new directory.
@@ -53,7 +54,10 @@ func (w bundleWriter) parts(ctx context.Context) (done Done, err error) {
 	for _, part := range []struct{ name, format, doing string }{
 		{EventsFile, "jsonl", "Exporting events"}, {JournalFile, "hledger", "Writing the journal"},
 	} {
-		x := Pass{m: w.m, format: newFormat(part.format), whole: w.project, last: w.point.Size, progress: cli.Progress(w.stderr, part.doing)}
+		x := Pass{
+			m: w.m, format: newFormat(part.format), whole: w.of.Project, details: w.of.Details && part.name == EventsFile,
+			last: w.point.Size, progress: cli.Progress(w.stderr, part.doing),
+		}
 		written, err := x.create(ctx, file(part.name))
 		if err != nil {
 			return done, err
@@ -68,7 +72,7 @@ func (w bundleWriter) parts(ctx context.Context) (done Done, err error) {
 	if err := datadir.WriteFileSynced(file(KeyFile), []byte(w.key+"\n")); err != nil {
 		return done, err
 	}
-	return done, writeManifest(w.dir, w.point, w.project)
+	return done, writeManifest(w.dir, w.point, w.of.Project)
 }
 
 // DirectoryKey is the verifier key for a bundle of a directory's log.

@@ -23,6 +23,7 @@ type Options struct {
 	Format   string // jsonl, csv or hledger
 	Project  string // "" for all
 	After    eventstore.Position
+	Details  bool // of payments that were not erased; only in jsonl
 	Progress func(done, total eventstore.Position)
 }
 
@@ -32,6 +33,7 @@ type Pass struct {
 	format   format
 	project  string
 	after    eventstore.Position
+	details  bool
 	last     eventstore.Position // where to stop
 	whole    string              // the only project whose events are not opaque; "": all
 	progress func(done, total eventstore.Position)
@@ -43,7 +45,7 @@ func New(ctx context.Context, m *cli.Client, o Options) (*Pass, error) {
 	if err := m.Call(ctx, http.MethodGet, "/admin/balance", nil, &books); err != nil {
 		return nil, err
 	}
-	return &Pass{m: m, format: newFormat(o.Format), project: o.Project, after: o.After, last: eventstore.Position(books.Position), progress: o.Progress}, nil
+	return &Pass{m: m, format: newFormat(o.Format), project: o.Project, after: o.After, details: o.Details, last: eventstore.Position(books.Position), progress: o.Progress}, nil
 }
 
 // Done is what came of an export.
@@ -63,6 +65,9 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 	}
 	if x.whole != "" {
 		q.Set("whole", x.whole)
+	}
+	if x.details {
+		q.Set("details", "true")
 	}
 	resp, err := x.m.Send(ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
 	if err != nil {

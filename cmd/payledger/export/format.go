@@ -3,6 +3,7 @@ package export
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/url"
@@ -50,7 +51,18 @@ func (jsonlFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
 		dst = base64.StdEncoding.AppendEncode(append(dst, `,"leaf":"`...), leaf[:])
 		return append(dst, `"}`+"\n"...), nil
 	}
-	return AppendLine(dst, r.Position, r.Body), nil
+	return AppendRecord(dst, r), nil
+}
+
+// AppendRecord is AppendLine with the details that the record has.
+func AppendRecord(dst []byte, r eventstore.Stored) []byte {
+	dst = AppendLine(dst, r.Position, r.Body)
+	if len(r.Details) <= eventstore.SaltSize {
+		return dst
+	}
+	dst = append(append(dst[:len(dst)-len(jsonlEnd+"\n")], `,"details":`...), r.Details[eventstore.SaltSize:]...)
+	dst = hex.AppendEncode(append(dst, `,"salt":"`...), r.Details[:eventstore.SaltSize])
+	return append(dst, `"`+jsonlEnd+"\n"...)
 }
 
 // AppendLine appends an event as a line of an export in JSON Lines.

@@ -330,7 +330,7 @@ func (m *merge) writeRest(ctx context.Context, name string) (err error) {
 			if p.bad != nil {
 				continue
 			}
-			line = export.AppendLine(line[:0], p.Position, p.Body)
+			line = export.AppendRecord(line[:0], p.Stored)
 			if _, err := out.Write(line); err != nil {
 				return err
 			}
@@ -357,7 +357,7 @@ func claimed(records iter.Seq2[eventstore.Stored, error], show func(done, total 
 				if stored != nil && (claim == nil || *claim != *stored) {
 					err = &eventstore.CorruptError{Position: r.Position, Reason: "record and event have different claims"}
 				}
-				r.Claim = claim
+				r.Claim, r.Erases = claim, eventstore.Erases(r.Event)
 				show(r.Position, r.Position)
 			}
 			if !yield(r, err) || err != nil {

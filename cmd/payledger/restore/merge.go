@@ -122,6 +122,9 @@ func better(all []piece, p piece) []piece {
 	for i := range all {
 		if bytes.Equal(all[i].Body, p.Body) {
 			all[i].grade = max(all[i].grade, p.grade)
+			if all[i].Details == nil { // exports and EVENTS have none
+				all[i].Details = p.Details
+			}
 			return all
 		}
 	}

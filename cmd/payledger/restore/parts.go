@@ -141,7 +141,7 @@ func (c *collected) addLedger(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	p := &part{name: name, log: file.LogID, records: readRecords(f, arranged(found))}
+	p := &part{name: name, log: file.LogID, records: readRecords(f, arranged(found), file.Details)}
 	switch {
 	case len(found) == 0 && p.log.IsZero():
 		p.trouble = "nothing of a log can be read in it"
@@ -169,10 +169,11 @@ func arranged(found []bolt.FoundRecord) []bolt.FoundRecord {
 	}))
 }
 
-// readRecords reads the records again when they are asked for.
-func readRecords(f io.ReaderAt, found []bolt.FoundRecord) func(context.Context) iter.Seq2[piece, error] {
+// readRecords reads the records again when they are asked for, with the details that they commit to.
+func readRecords(f io.ReaderAt, found []bolt.FoundRecord, details map[eventstore.Position][]bolt.FoundRecord) func(context.Context) iter.Seq2[piece, error] {
 	return func(ctx context.Context) iter.Seq2[piece, error] {
 		return func(yield func(piece, error) bool) {
+			codec := eventstore.NewCodec()
 			for _, at := range found {
 				record, err := bolt.ReadFound(f, at)
 				p := piece{Stored: record}
@@ -181,6 +182,8 @@ func readRecords(f io.ReaderAt, found []bolt.FoundRecord) func(context.Context) 
 				}
 				if errors.As(err, &p.bad) {
 					p.Position, err = at.Position, nil
+				} else if err == nil {
+					p.Details = detailsOf(f, codec, record, details[at.Position])
 				}
 				if err == nil {
 					err = ctx.Err()
@@ -191,4 +194,18 @@ func readRecords(f io.ReaderAt, found []bolt.FoundRecord) func(context.Context) 
 			}
 		}
 	}
+}
+
+// detailsOf are those among the found ones that the record's event commits to, nil if there are none.
+func detailsOf(f io.ReaderAt, codec *eventstore.Codec, r eventstore.Stored, found []bolt.FoundRecord) []byte {
+	for _, at := range found {
+		var err error
+		if r.Details, err = bolt.ReadFoundDetails(f, at); err != nil {
+			continue
+		}
+		if _, err := codec.Decode(r); err == nil {
+			return r.Details
+		}
+	}
+	return nil
 }

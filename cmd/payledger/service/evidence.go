@@ -45,8 +45,12 @@ func OpenEvidence(ctx context.Context, path string, given datadir.TrustAnchors, 
 	live, err := d.Reach(ctx, func() error {
 		_, store, err := openFile(d.Ledger())
 		if err == nil {
+			note, _, err := d.ReadRestored()
+			if err != nil {
+				return errors.Join(cli.Errorf(cli.ExitDirectory, "%w", err), store.Close())
+			}
 			e := evidenceOf(store, store.LogID())
-			e.Structure, e.Missing = store.VerifyStructure, store.MissingCheckpoints
+			e.Structure, e.Missing, e.Restored = store.VerifyStructure, store.MissingCheckpoints, eventstore.Position(note.Act.Position)
 			e.Compare = func(ctx context.Context, told httpadmin.Progress) (check.Comparison, error) {
 				return check.File(ctx, projections.Config{
 					Path: d.Projections(), Store: store, Codec: e.Ledger.Codec, LogID: store.LogID(), Progress: told,

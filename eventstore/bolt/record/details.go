@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 
 	"payledger/eventstore"
 )
@@ -47,4 +48,21 @@ func DecodeDetails(p eventstore.Position, b []byte) ([]byte, error) {
 		return bytes.Clone(b[detailsHead:]), nil
 	}
 	return nil, &eventstore.CorruptError{Position: p, Reason: reason}
+}
+
+// FindDetails is the size of the details of the record at a position at the beginning of b, as they are
+// stored, which may have more bytes after them; 0 if there are none. They end where their checksum
+// matches behind a }.
+func FindDetails(p eventstore.Position, b []byte) int {
+	if len(b) <= detailsHead+eventstore.SaltSize || b[4] != detailsMark || b[detailsHead+eventstore.SaltSize] != '{' {
+		return 0
+	}
+	table := crc32.MakeTable(crc32.Castagnoli)
+	want, sum := ^binary.BigEndian.Uint32(b), begin(p)
+	for i, x := range b[4:min(len(b), MaxDetailsSize)] {
+		if sum = table[byte(sum)^x] ^ sum>>8; sum == want && x == '}' && i+4 > detailsHead+eventstore.SaltSize {
+			return i + 5
+		}
+	}
+	return 0
 }
