@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/eventstore"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -266,7 +267,11 @@ func TestPaymentEventsAreTheStoredBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Stream.ID == id {
-			stored = append(stored, fmt.Sprintf(`{"position":%d,"event":%s}`, r.Position, r.Body))
+			details := ""
+			if r.Sequence == 1 {
+				details = fmt.Sprintf(`,"details":%s,"salt":"%x"`, r.Details[eventstore.SaltSize:], r.Details[:eventstore.SaltSize])
+			}
+			stored = append(stored, fmt.Sprintf(`{"position":%d,"event":%s%s}`, r.Position, r.Body, details))
 		}
 	}
 	if got, want := string(m.get("/v1/payments/"+id+"/events").want(200, "").Body), `{"data":[`+strings.Join(stored, ",")+`],"next_cursor":null}`; got != want {
