@@ -56,6 +56,13 @@
 // Trimming. LOG is trimmed behind what all three have, but for its last message, and before
 // it is full.
 //
+// Erasure. Details of a record can be erased, and what JetStream was told to delete may stay
+// in its blocks and in the logs of its raft groups for a time that it does not say. So a message
+// has details only encrypted, under a key that follows from the cluster's key and the group's
+// nonce. Not covered is who has both that key, which is not replaced when details are erased,
+// and JetStream's files from before they were: it opens what of these JetStream has not written
+// over yet.
+//
 // # The parts
 //
 // machine is one node's part, single-threaded: step takes an event and returns effects,

@@ -40,8 +40,8 @@ const (
 )
 
 // The headers of a message. Its body is the records, each behind its length as a varint, and
-// behind a record that was written with details these, likewise: none of them if they were
-// erased.
+// behind a record that was written with details these, sealed, likewise: none of them if they
+// were erased.
 const (
 	headAfter  = "Payledger-After"  // the position of the record before the first one
 	headBefore = "Payledger-Before" // SHA-256 of that record as it is stored, in hexadecimal
@@ -49,14 +49,19 @@ const (
 	headWriter = "Payledger-Writer"
 )
 
-func encode(log string, g *Group) *nats.Msg {
+func encode(log string, key []byte, g *Group) *nats.Msg {
 	m := nats.NewMsg(subject + log)
+	c := cipherOf(key, g.Nonce)
 	m.Header.Set(headAfter, strconv.FormatUint(uint64(g.After.Last), 10))
 	m.Header.Set(headBefore, hex.EncodeToString(g.After.Sum[:]))
 	m.Header.Set(headNonce, hex.EncodeToString(g.Nonce[:]))
 	m.Header.Set(headWriter, g.Writer)
 	for i, r := range g.Records {
-		m.Data = appendRecord(m.Data, r, g.DetailsOf(i))
+		details := g.DetailsOf(i)
+		if details != nil {
+			details = seal(c, i, r, details)
+		}
+		m.Data = appendRecord(m.Data, r, details)
 	}
 	return m
 }
@@ -71,7 +76,7 @@ func appendRecord(to, r, details []byte) []byte {
 
 // decode reads a message; the records share its memory. Whether they follow from the log
 // is bolt's to check.
-func decode(h nats.Header, body []byte) (*Group, error) {
+func decode(h nats.Header, key, body []byte) (*Group, error) {
 	g := &Group{Writer: h.Get(headWriter)}
 	after, err := strconv.ParseUint(h.Get(headAfter), 10, 64)
 	sum, sumErr := hex.DecodeString(h.Get(headBefore))
@@ -81,6 +86,7 @@ func decode(h nats.Header, body []byte) (*Group, error) {
 	}
 	g.After = bolt.Tip{Last: eventstore.Position(after), Sum: [32]byte(sum)}
 	g.Nonce = Nonce(nonce)
+	c := cipherOf(key, g.Nonce)
 	cut := func(most uint64) []byte {
 		n, size := binary.Uvarint(body)
 		if size <= 0 || n > most || n > uint64(len(body)-size) {
@@ -95,7 +101,7 @@ func decode(h nats.Header, body []byte) (*Group, error) {
 	for len(body) > 0 {
 		r, details := cut(record.MaxSize), []byte(nil)
 		if record.HasDetails(r) {
-			details = cut(eventstore.MaxDetails)
+			details = cut(eventstore.MaxDetails + sealMore)
 		}
 		if err == nil && len(r) == 0 {
 			err = errors.New("not a message of LOG: a record is empty")
@@ -105,6 +111,8 @@ func decode(h nats.Header, body []byte) (*Group, error) {
 		}
 		if len(details) == 0 {
 			details = nil
+		} else if details, err = open(c, len(g.Records), r, details); err != nil {
+			return nil, err
 		}
 		g.Records, g.Details = append(g.Records, r), append(g.Details, details)
 	}
@@ -253,7 +261,7 @@ func (s *Store) feedFrom(ctx context.Context, log string, from *uint64) error {
 		if m.Subject() != subject+log {
 			return fmt.Errorf("its messages are of %s, not of %s%s", m.Subject(), subject, log)
 		}
-		g, err := decode(m.Headers(), m.Data())
+		g, err := decode(m.Headers(), s.config.Key, m.Data())
 		if err != nil {
 			return fmt.Errorf("message %d: %w", meta.Sequence.Stream, err)
 		}

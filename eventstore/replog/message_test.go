@@ -28,14 +28,20 @@ func TestMessage(t *testing.T) {
 		},
 		Nonce: Nonce{1, 2, 3}, Writer: "a",
 	}
-	m := encode("X", g)
-	got, err := decode(m.Header, m.Data)
+	m := encode("X", testKey(1), g)
+	got, err := decode(m.Header, testKey(1), m.Data)
 	if diff := cmp.Diff(g, got); diff != "" || err != nil {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
+	if bytes.Contains(m.Data, []byte("order-1042")) {
+		t.Errorf("the message says it: %q", m.Data)
+	}
+	if got, err := decode(m.Header, testKey(2), m.Data); err == nil {
+		t.Errorf("read with another key: %+v", got)
+	}
 	for n := range m.Data {
-		cut, err := decode(m.Header, m.Data[:n])
-		if err == nil && !bytes.Equal(encode("X", cut).Data, m.Data[:n]) {
+		cut, err := decode(m.Header, testKey(1), m.Data[:n])
+		if err == nil && !bytes.Equal(encode("X", testKey(1), cut).Data, m.Data[:n]) {
 			t.Fatalf("the first %d bytes are read as something else", n)
 		}
 	}

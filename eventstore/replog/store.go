@@ -41,6 +41,9 @@ type Config struct {
 	Peers  map[string]string
 	Client *http.Client
 
+	// Key encrypts the details in LOG. It is the same on all nodes, and JetStream does not have it.
+	Key []byte
+
 	Path string       // of the event log
 	Bolt bolt.Options // Publish and Published are set by Open
 
@@ -113,6 +116,9 @@ type mark struct {
 // Open opens the node's event log, and adds what the leader has, if one answers. The node
 // takes no part before Begin.
 func Open(ctx context.Context, c Config) (*Store, error) {
+	if len(c.Key) == 0 {
+		return nil, errors.New("the cluster's key is missing")
+	}
 	if c.LostAfter == 0 {
 		c.LostAfter = lostTime
 	}
@@ -246,7 +252,7 @@ func (s *Store) effect(x effect) {
 	case apply:
 		s.spawnLocked(func() { s.apply(x) })
 	case publish:
-		m := encode(x.log, x.group) // before the group is decided
+		m := encode(x.log, s.config.Key, x.group) // before the group is decided
 		s.spawnLocked(func() {
 			if s.publish(x, m) == nil {
 				s.post(accepted{x.group.Nonce, x.seq + 1})

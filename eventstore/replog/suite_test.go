@@ -178,7 +178,7 @@ func (u *underTest) openNode(i int) {
 	}
 	life := u.life.Add(1)
 	s, err := Open(u.t.Context(), Config{
-		Name: nodeNames[i], Peers: peers, Client: http.DefaultClient, Path: u.path(i), Bolt: bolt.Options{MinFree: 1},
+		Name: nodeNames[i], Peers: peers, Client: http.DefaultClient, Key: testKey(1), Path: u.path(i), Bolt: bolt.Options{MinFree: 1},
 		NewID: func() string { return fmt.Sprintf("log%d-%d", life, u.life.Add(1)) }, Start: [8]byte{byte(life), byte(life >> 8)},
 		LostAfter: 100 * time.Millisecond, Now: time.Now,
 	})

@@ -138,7 +138,7 @@ func (x *three) config(i int) Config {
 	}
 	n := x.starts.Add(1)
 	return Config{
-		Name: nodeNames[i], Peers: peers, Client: http.DefaultClient,
+		Name: nodeNames[i], Peers: peers, Client: http.DefaultClient, Key: testKey(1),
 		Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])},
 		NewID: func() string { return fmt.Sprintf("log%d-%d", n, x.starts.Add(1)) }, Start: [8]byte{byte(n), byte(n >> 8)},
 		LostAfter: time.Second, Now: func() time.Time { return time.Now().Add(time.Duration(x.ahead[i].Load())) },

@@ -4,7 +4,8 @@
 // What a node needs to know is in two files of its directory. cluster.json names the three
 // nodes with their addresses, which stay, and the event log that they keep together.
 // cluster.key is the secret by which nodes know each other: their certificates follow from
-// it (package peer). It is the same on all nodes, and who has it gets the master key too.
+// it (package peer), and the details of payments are encrypted under it in JetStream's files
+// (package replog). It is the same on all nodes, and who has it gets the master key too.
 //
 // A new node is made with a copy of the key: it asks any node for the rest, the keys and the
 // log. A node whose ledger.db is gone copies it from another node when it is served. Then the

@@ -86,7 +86,7 @@ func (c *Cluster) Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	ids := domain.NewIDs(time.Now, rand.Reader, domain.ID{})
 	settings := replog.Config{
-		Name: c.Node, Version: conf.Version, Peers: urls, Client: n.Port.Client(), Path: conf.Dir.Ledger(), Bolt: conf.Bolt,
+		Name: c.Node, Version: conf.Version, Peers: urls, Client: n.Port.Client(), Key: c.key, Path: conf.Dir.Ledger(), Bolt: conf.Bolt,
 		Prepare: func(ctx context.Context) error { return bus.MakeStreams(ctx, n.Conn, c.Ledger) },
 		NewID:   func() string { return ids.Next().String() }, Now: time.Now, Report: n.Report,
 	}
