@@ -86,7 +86,7 @@ func (c *checker) followBook(i *item, route, report string) {
 	switch e := i.event.(type) {
 	case settlement.ReportLines:
 		opened, found := of.state.Find(report)
-		if !of.blind && !(c.unseen() && !found) && (!found || !of.state.Open || of.state.All[len(of.state.All)-1].Report != report || opened.FeesPaidBy != e.FeesPaidBy) {
+		if !of.blind && (found || !c.unseen()) && (!found || !of.state.Open || of.state.All[len(of.state.All)-1].Report != report || opened.FeesPaidBy != e.FeesPaidBy) {
 			c.add(r, ImpossibleEvent, "report %s is not being recorded, or others bear its fees", r.Stream.ID)
 		}
 		for _, t := range e.Lines {
