@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -114,7 +115,7 @@ func Line(line []byte) (eventstore.Stored, error) {
 		if salt, err = hex.DecodeString(l.Salt); err != nil || len(salt) != eventstore.SaltSize || len(l.Details) > eventstore.MaxDetails-eventstore.SaltSize {
 			return r, errors.New("the details are too long, or not behind a salt of 64 hexadecimal digits")
 		}
-		r.Details = append(salt, l.Details...)
+		r.Details = slices.Concat(salt, l.Details)
 	}
 	return r, err
 }

@@ -38,7 +38,7 @@ func AppendDetails(b []byte, p eventstore.Position, details []byte) []byte {
 // DecodeDetails reads the details of the record at position p. The error is an
 // *eventstore.CorruptError.
 func DecodeDetails(p eventstore.Position, b []byte) ([]byte, error) {
-	reason := ""
+	var reason string
 	switch {
 	case len(b) <= detailsHead || b[4] != detailsMark:
 		reason = "its details are too short, or written by a newer program"
