@@ -164,7 +164,7 @@ func TestFeesInTheAccount(t *testing.T) {
 	does(lines)
 	b.open("/account/balance?lang=en").want(200).has(fees, "Providers&#39; fees", "₽30.01", "−₽30.01", "sandbox:r", "in all").lacks("₽50.01")
 	other := m.paid()
-	does(settlement.ResolveLine{Number: 3, To: settlement.ToPayment, Payment: other, Project: m.project, Settles: domain.SumOf(150000), FeesPaidBy: settlement.ByMerchant, Reason: "x"})
+	does(settlement.ResolveLine{Number: 3, To: settlement.ToPayment, Payment: other, Project: m.project, Settles: domain.SumOf(150000), Currency: "RUB", FeesPaidBy: settlement.ByMerchant, Reason: "x"})
 	b.open("/account/balance?lang=en&from=2026-11-20&to=2026-11-20").want(200).has(fees, "₽50.01", "−₽20.00", "of the statement below")
 	b.open("/account/balance?lang=en&from=2026-11-21").want(200).lacks(fees)
 	b.open("/account/balance?lang=en&account=all").want(200).has(fees, "Providers&#39; fees", "Settled by the provider")
