@@ -22,7 +22,7 @@ func TestAsyncAPIDescribesWhatTheCodeUses(t *testing.T) {
 	}
 	doc := string(content)
 	words := append(bus.PaymentSubjects("*"),
-		"asyncapi: 3.1.0", bus.EventsPrefix, bus.SignalsPrefix, bus.ParkedSubject, bus.CallSubject("{route}", "{call}"),
+		"asyncapi: 3.1.0", bus.EventsPrefix, bus.SignalsPrefix, bus.ParkedSubject, bus.CallSubject("{route}", "{call}"), bus.DetailsSubject("{project_id}", "{payment_id}"),
 		bus.EventsStream, bus.SignalsStream, bus.ParkedStream, bus.CheckpointsStream, bus.CheckpointsSubject, bus.SubscriberConsumer, bus.InboxSubscriber, bus.InboxConnector, bus.InboxLedger,
 		bus.ReplyHeader, signals.HeaderParkedReason, signals.HeaderParkedDetail, signals.HeaderParkedSubject,
 		bus.HeaderSpecVersion, bus.HeaderID, bus.HeaderSource, bus.HeaderType, bus.HeaderTime, bus.HeaderSubject, bus.HeaderPosition,

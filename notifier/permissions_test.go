@@ -278,7 +278,7 @@ func TestOutsidersCannot(t *testing.T) {
 		api("CONSUMER.INFO.EVENTS.other"), api("CONSUMER.MSG.NEXT.EVENTS.other"),
 		api("CONSUMER.INFO.SIGNALS.enforcer"), api("CONSUMER.MSG.NEXT.SIGNALS.enforcer"),
 		"$JS.ACK.SIGNALS.enforcer.1.1.1.1.1", "$JS.ACK.EVENTS.other.1.1.1.1.1", "$JS.FC.x",
-		"$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.LEDGER.INFO", "$SYS.REQ.USER.INFO",
+		"payledger.v1.details", bus.DetailsSubject("prj_1", "1.2"), "$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.LEDGER.INFO", "$SYS.REQ.USER.INFO",
 	}
 	subscribe := []string{
 		">", "*", "payledger.>", bus.EventsSubjects, "payledger.v1.events.*.project.>", bus.EventSubject(bustest.Project, projects.TypeProjectChanged),

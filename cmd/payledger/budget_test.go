@@ -28,14 +28,14 @@ func budgets() []budget {
 	return []budget{
 		{"payments, refunds and projects, what is said about them and why", 4100, []string{"domain", "eventstore/latefunds"}},
 		{"events are on disk before the answer", 5250, []string{"eventstore", "eventstore/bolt"}},
-		{"state follows from the log, lists and searches", 3200, []string{"projections"}},
+		{"state follows from the log, lists and searches", 3250, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},
 		{"auditors verify the log", 4750, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
 		}},
-		{"backup, export, restore, and what is saved of damaged files", 2950, []string{
+		{"backup, export, restore, and what is saved of damaged files", 3000, []string{
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
@@ -73,7 +73,7 @@ func budgets() []budget {
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/node",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2550, []string{"httpapi/merchant", "httpapi/wire"}},
+		{"the merchant's API", 2600, []string{"httpapi/merchant", "httpapi/wire"}},
 		{"one form of requests, errors and limits", 2600, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 1000, []string{"httpapi/checkout", "httpapi/paypage"}},
 		{"account", 4050, []string{
@@ -81,7 +81,7 @@ func budgets() []budget {
 		}},
 		{"documents", 400, []string{"httpapi/docs"}},
 		{"the operator's API", 750, []string{"httpapi/admin"}},
-		{"commands", 2300, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
+		{"commands", 2350, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
 		{"composition and data directory", 3250, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process", "cmd/payledger/httpserver", "cmd/payledger/otlp",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",

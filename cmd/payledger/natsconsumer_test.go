@@ -17,7 +17,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/cmd/payledger/datadir"
+	"payledger/domain"
 	"payledger/domain/installation"
+	"payledger/notifier/bus"
 )
 
 // reader is a program that reads events as a consumer.
@@ -169,6 +171,45 @@ func consumerAt(t *testing.T, s *server, name string, position string) {
 		time.Sleep(200 * time.Millisecond) // each look is a process
 		return positionOf(t, s, name) == position
 	})
+}
+
+// TestDetailsOverNATS has the books of a merchant hear of a paid payment and ask what it was for,
+// then hear that this is erased and ask again.
+func TestDetailsOverNATS(t *testing.T) {
+	t.Parallel()
+	s := start(t, "demo", "--data", filepath.Join(t.TempDir(), "d"), "--nats-listen", "127.0.0.1:0")
+	shop := connected(t, s, newConsumer(t, s, "shop", "--project", s.ProjectID))
+	heard, err := shop.nc.SubscribeSync(bus.PaymentSubjects(s.ProjectID)[0])
+	if err == nil {
+		err = shop.nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"1500.00","description":"Bouquet for Ann","payload":{"order":7}}`).text(t, "id")
+	s.do(t, 200, "POST", "/v1/sandbox/payments/"+id, `{"outcome":"paid"}`)
+	asked := func(typ, want string) {
+		t.Helper()
+		for {
+			m, err := heard.NextMsg(patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(m.Data, []byte("Bouquet")) {
+				t.Errorf("the event tells what the payment is for: %s", m.Data)
+			}
+			if m.Header.Get("ce-type") == typ && bytes.Contains(m.Data, []byte(id)) {
+				break
+			}
+		}
+		m, err := shop.nc.Request(bus.DetailsSubject(s.ProjectID, id), nil, patience)
+		if err != nil || !strings.Contains(string(m.Data), want) {
+			t.Fatalf("%s, %v, want %s", m.Data, err, want)
+		}
+	}
+	asked(domain.TypePaymentPaid, `"status":"paid","amount":"1500.00","currency":"RUB","description":"Bouquet for Ann","payload":{"order":7}}`)
+	s.do(t, 200, "POST", "/v1/payments/"+id+"/erase", `{"reason":"asked to"}`)
+	asked(domain.TypePaymentDetailsErased, `"description":null,"payload":{},"erased_at":"`)
 }
 
 // TestConsumersOfTheirOwn follows consumers from their creation to their removal.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -48,10 +49,7 @@ log; 3: it cannot be opened at all.`
 
 // Run verifies.
 func (c verifyCmd) Run(a *cli.App) error {
-	if text, err := readReceipt(c.File); err != nil || text != nil {
-		if err != nil {
-			return err
-		}
+	if text := readReceipt(c.File); text != nil {
 		return c.receipt(a, text)
 	}
 	report, err := c.check(a)
@@ -204,19 +202,23 @@ func writeReport(w io.Writer, r *audit.Report) error {
 
 func words(o audit.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }
 
-// readReceipt reads a receipt; nil if the file is something else.
-func readReceipt(name string) ([]byte, error) {
+// readReceipt reads a receipt; nil if the file is something else, or cannot be read: it is opened in
+// another way then, which reports the error.
+func readReceipt(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, nil //nolint:nilerr // the caller opens it in another way and reports the error
+		return nil
 	}
 	defer f.Close() //nolint:errcheck // only read
-	head := make([]byte, len(translog.ReceiptStart))
-	if n, err := io.ReadFull(f, head); err != nil || string(head[:n]) != translog.ReceiptStart {
-		return nil, nil //nolint:nilerr // likewise
+	in := bufio.NewReader(io.LimitReader(f, translog.MaxReceipt+1))
+	if head, _ := in.Peek(len(translog.ReceiptStart)); string(head) != translog.ReceiptStart {
+		return nil
 	}
-	rest, err := io.ReadAll(io.LimitReader(f, translog.MaxReceipt))
-	return append(head, rest...), err
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // receipt judges a receipt.

@@ -16,6 +16,7 @@ import (
 	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi/merchant"
 	"payledger/notifier"
 	"payledger/notifier/bus"
@@ -148,8 +149,24 @@ func (b *messaging) begin(c *core, o Options, metrics prometheus.Registerer) (st
 	})
 	stopWorkers := b.run(workers.Run, b.enforcer.Run, watchdog.Run, b.collector.Run,
 		func(ctx context.Context) error { return c.watchDifferences(ctx, metrics, b.routes.set.Names) },
-		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) })
+		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) },
+		func(ctx context.Context) error { return b.conn.AnswerDetails(ctx, c.payment) })
 	return func() error { return errors.Join(stopWorkers(), stopDeliveries(), stopRelay()) }, nil
+}
+
+// payment is a payment of the project as the log has it now.
+func (c *core) payment(ctx context.Context, project string, id domain.ID) (domain.Payment, error) {
+	if _, err := c.views.Fresh(ctx, eventstore.Filter(eventstore.PaymentStream(project, id))); err != nil {
+		return domain.Payment{}, err
+	}
+	p, found, err := c.views.Payment(ctx, id)
+	if err == nil && !found {
+		err = c.views.Overlooked(ctx, project, id)
+	}
+	if err == nil && (!found || p.Project != project) {
+		err = &domain.Refusal{Code: domain.PaymentNotFound}
+	}
+	return p, err
 }
 
 // run starts the parts together and answers how to stop them and wait, which may be done

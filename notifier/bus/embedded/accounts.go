@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -57,6 +58,7 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 		return "accounts {\n" + ledger.String() + "}\n"
 	}
 	info, next, ack := bus.InfoSubject(bus.SubscriberConsumer), bus.NextSubject(bus.SubscriberConsumer), bus.AckSubject(bus.SubscriberConsumer)
+	details := bus.DetailsSubject("*", "*")
 	subscribers := account{
 		name: accountSubscribers, user: outsiders.Subscriber, connections: maxOutsideConnections,
 		imports: []string{
@@ -64,9 +66,10 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 			imported("service", info),
 			imported("service", next),
 			imported("service", ack),
+			imported("service", details),
 			noAPI(),
 		},
-		publish:   []string{info, next, ack},
+		publish:   []string{info, next, ack, details},
 		subscribe: append(bus.PaymentSubjects("*"), bus.CheckpointsSubject, bus.InboxSubscriber+".>"),
 	}
 	connectors := account{
@@ -100,6 +103,7 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 		export("service", info, accountSubscribers, ""),
 		export("service", next, accountSubscribers, ", response_type: Stream"),
 		export("service", ack, accountSubscribers, ""),
+		export("service", details, readers, ""),
 		export("service", bus.SignalsSubjects, accountConnectors, ""),
 		export("stream", bus.InboxConnector+".>", accountConnectors, ""),
 		export("service", infoNobody, readers+", "+accountConnectors, ""),
@@ -157,10 +161,11 @@ func (a account) String() string {
 // JetStream would answer there.
 func consumerAccount(c bus.Consumer) account {
 	info, next, ack := bus.InfoSubject(c.Name), bus.NextSubject(c.Name), bus.AckSubject(c.Name)
+	details := bus.DetailsSubject(cmp.Or(c.Project, "*"), "*")
 	a := account{
 		name: accountName(c), user: Credential{c.Name, c.Password}, connections: maxConsumerConnections,
-		imports:   []string{imported("service", info), imported("service", next), imported("service", ack), noAPI()},
-		publish:   []string{info, next, ack},
+		imports:   []string{imported("service", info), imported("service", next), imported("service", ack), imported("service", details), noAPI()},
+		publish:   []string{info, next, ack, details},
 		subscribe: append(c.Subjects(), "_INBOX_"+c.Name+".>"),
 	}
 	for _, s := range c.Subjects() {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -47,6 +48,53 @@ func as(t *testing.T, s *Server, user string, refused chan error) *nats.Conn {
 	return nc
 }
 
+// asks has the details of payments asked for: shop's, of prj_a alone, and books', of all projects.
+func asks(t *testing.T, ledger *bus.Conn, shop, books *nats.Conn) {
+	t.Helper()
+	known, text := domain.ID{7}, "a\u2028 <b>"
+	find := func(_ context.Context, project string, id domain.ID) (domain.Payment, error) {
+		switch {
+		case id != known:
+			return domain.Payment{}, &domain.Refusal{Code: domain.PaymentNotFound}
+		case project == "prj_c":
+			return domain.Payment{}, errors.New("the file is gone")
+		}
+		return domain.Payment{Project: project, Status: domain.Paid, Amount: 150000, Currency: "RUB", Description: &text, Payload: domain.JSON(`{"order":1e2}`)}, nil
+	}
+	healthtest.Run(t, func(ctx context.Context) error { return ledger.AnswerDetails(ctx, find) })
+	healthtest.Eventually(t, "details are answered", func() bool {
+		_, err := shop.Request(bus.DetailsSubject("prj_a", known.String()), nil, time.Second)
+		return err == nil
+	})
+	whole := `"status":"paid","amount":"1500.00","currency":"RUB","description":"a  <b>","payload":{"order":1e2}}`
+	for _, c := range []struct {
+		from              *nats.Conn
+		project, id, want string
+	}{
+		{shop, "prj_a", known.String(), whole},
+		{books, "prj_b", known.String(), whole},
+		{books, "prj_c", known.String(), `"code":"unavailable"}`},
+		{shop, "prj_a", domain.ID{8}.String(), `"code":"payment_not_found"}`},
+		{shop, "prj_a", "x", `"code":"payment_not_found"}`},
+	} {
+		m, err := c.from.Request(bus.DetailsSubject(c.project, c.id), []byte("ignored"), healthtest.Patience)
+		if err != nil || !strings.HasSuffix(string(m.Data), c.want) {
+			t.Errorf("%s %s: %s, %v, want %s", c.project, c.id, m.Data, err, c.want)
+		}
+	}
+	// An answer goes nowhere but to an inbox.
+	stray, err := ledger.NATS().SubscribeSync("stray")
+	if err == nil {
+		err = ledger.NATS().PublishRequest(bus.DetailsSubject("prj_a", known.String()), "stray", nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stray.NextMsg(200 * time.Millisecond); err == nil {
+		t.Errorf("answered outside of an inbox: %s", m.Data)
+	}
+}
+
 // TestConsumerMayDoNothingElse: a consumer of one project reads with its own
 // durable consumer and nothing beside it, and what is sent to the inbox of another
 // does not arrive there.
@@ -85,6 +133,7 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 		bus.InfoSubject("books"), bus.NextSubject("books"), "$JS.ACK.EVENTS.books.1.1.1.1.1", bus.InfoSubject(bus.SubscriberConsumer), bus.NextSubject(bus.SubscriberConsumer),
 		"$JS.API.CONSUMER.DELETE.EVENTS.shop", "$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.shop", "$JS.API.CONSUMER.CREATE.EVENTS.shop", "$JS.API.INFO",
 		"$JS.API.STREAM.INFO.EVENTS", "$JS.API.STREAM.MSG.GET.EVENTS", bus.EventsPrefix + "prj_a.payment.paid", bus.SignalsPrefix + "x.prj_a.1", "_INBOX_books.x", bus.CheckpointsSubject,
+		bus.DetailsSubject("prj_b", "1"), bus.DetailsSubject("prj_a", "1.2"),
 	} {
 		if err := shop.Publish(subject, nil); err != nil {
 			t.Fatal(err)
@@ -130,6 +179,7 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 			t.Errorf("%s of another consumer: %s %s", what, m.Subject, m.Data)
 		}
 	}
+	asks(t, ledger, shop, books)
 	js, err := jetstream.New(shop)
 	if err != nil {
 		t.Fatal(err)
