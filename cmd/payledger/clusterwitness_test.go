@@ -133,13 +133,13 @@ func alterPayment(t *testing.T, dir string) (at eventstore.Position) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found.Position == 0 && bytes.Contains(r.Body, []byte("order-1042")) {
+		if found.Position == 0 && bytes.Contains(r.Body, []byte(`"render":1`)) {
 			found = r
 		}
 	}
 	if err := store.Close(); err != nil || found.Position == 0 {
 		t.Fatal(err, found.Position)
 	}
-	(&evidenceDir{dir: dir}).rewrite(t, found, "order-1042", "order-9999")
+	(&evidenceDir{dir: dir}).rewrite(t, found, `"render":1`, `"render":2`)
 	return found.Position
 }

@@ -177,7 +177,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 		t.Parallel()
 		c := e.copied(t)
 		at := c.created(t)
-		c.rewrite(t, at, "order-1042", "order-9999")
+		c.rewrite(t, at, `"render":1`, `"render":2`)
 		r := verify(t, cli.ExitVerify, append(c.kept(), "--data", c.dir)...)
 		if r.FirstBad != at.Position || r.Findings[0].Kind != audit.WrongRoot || r.Projections.Outcome != audit.Failed {
 			t.Errorf("want position %d: %+v", at.Position, r)
