@@ -14,7 +14,7 @@ import (
 )
 
 // Tip is the end of an event log: the position of its last record, and the SHA-256 of
-// that record as it is stored. Of an empty log it is zero.
+// that record as it is stored, without details. Of an empty log it is zero.
 type Tip struct {
 	Last eventstore.Position
 	Sum  [sha256.Size]byte
@@ -22,7 +22,7 @@ type Tip struct {
 
 func (t Tip) String() string { return fmt.Sprintf("%d-%s", t.Last, hex.EncodeToString(t.Sum[:4])) }
 
-// Batch is records as they are stored, which follow each other and the log that ends
+// Batch is records as they are stored, without details, which follow each other and the log that ends
 // at After. It may have none.
 type Batch struct {
 	After   Tip
@@ -99,7 +99,7 @@ func (s *Store) publishStaged() error {
 		return nil
 	}
 	last := s.tail.Durable()
-	if err := s.publish(Batch{Tip{last, recordSum(s.staging.log.records, last)}, s.staging.values, s.staging.details}); err != nil {
+	if err := s.publish(Batch{Tip{last, recordSum(s.staging.log, last)}, s.staging.values, s.staging.details}); err != nil {
 		return &undoneError{err}
 	}
 	return nil
@@ -138,24 +138,27 @@ func (s *Store) extend(b Batch) error {
 	switch last := b.After.Last; {
 	case last > staged.durable:
 		return &undoneError{&GapError{staged.durable, last}}
-	case recordSum(staged.log.records, last) != b.After.Sum:
+	case recordSum(staged.log, last) != b.After.Sum:
 		return diverged(last, "the record there is another one")
 	}
 	var d record.Decoder
 	for i, value := range b.Records {
 		at := b.After.Last + eventstore.Position(i) + 1
 		if at <= staged.durable {
-			if !bytes.Equal(staged.log.records.Get(positionKey(at)), value) {
+			if has, _ := record.Split(staged.log.Get(positionKey(at))); !bytes.Equal(has, value) {
 				return diverged(at, "the record there is another one")
 			}
 			continue
 		}
+		switch value = bytes.Clone(value); {
+		case record.HasDetails(value):
+			value = record.AppendDetails(value, at, b.DetailsOf(i))
+		case b.DetailsOf(i) != nil:
+			return diverged(at, "the record has no details, and some came with it")
+		}
 		r, err := d.Decode(at, value)
 		if err != nil {
 			return diverged(at, "%v", err)
-		}
-		if r.Details = bytes.Clone(b.DetailsOf(i)); r.Details != nil && !record.HasDetails(value) {
-			return diverged(at, "the record has no details, and some came with it")
 		}
 		key, head, err := staged.head(r.Stream)
 		if err != nil {
@@ -178,7 +181,7 @@ func (s *Store) extend(b Batch) error {
 				return diverged(at, "its claim was made at position %d", taken)
 			}
 		}
-		if err := staged.putValue(&r, bytes.Clone(value), key); err != nil {
+		if err := staged.putValue(&r, value, key); err != nil {
 			return err
 		}
 		if err := staged.stage(&r, p.name); err != nil {
@@ -205,9 +208,10 @@ func (s *Store) tipLocked() (t Tip, err error) {
 	return t, err
 }
 
-// recordSum is the SHA-256 of a record as it is stored, zero if there is none.
+// recordSum is the SHA-256 of a record as it is stored, without details, zero if there is none.
 func recordSum(log *bbolt.Bucket, at eventstore.Position) (sum [sha256.Size]byte) {
 	if v := log.Get(positionKey(at)); v != nil {
+		v, _ = record.Split(v)
 		sum = sha256.Sum256(v)
 	}
 	return sum
@@ -221,15 +225,15 @@ func (s *Store) BatchAfter(ctx context.Context, after eventstore.Position) (b Ba
 		return b, err
 	}
 	err = s.view(after+1, func(tx *bbolt.Tx) error {
-		log, size := read(tx), 0
-		b.After = Tip{after, recordSum(log.records, after)}
+		log, size := tx.Bucket(bucketRecords), 0
+		b.After = Tip{after, recordSum(log, after)}
 		for at := after + 1; at <= durable && len(b.Records) < MaxGroupCommits && size < MaxGroupBytes; at++ {
-			r, err := log.record(at)
+			r, err := recordAt(log, at)
 			if err != nil {
 				return err
 			}
-			value := bytes.Clone(log.records.Get(positionKey(at)))
-			b.Records, b.Details = append(b.Records, value), append(b.Details, r.Details)
+			value, _ := record.Split(log.Get(positionKey(at)))
+			b.Records, b.Details = append(b.Records, bytes.Clone(value)), append(b.Details, r.Details)
 			size += len(value) + len(r.Details)
 		}
 		return nil

@@ -228,20 +228,20 @@ func TestExtend(t *testing.T) {
 		}
 		before = b
 	}
-	values := func(s *Store, bucket []byte) (all [][]byte) {
+	values := func(s *Store) (all [][]byte, detailed int) {
 		_ = s.file.View(func(tx *bbolt.Tx) error {
-			return tx.Bucket(bucket).ForEach(func(_, v []byte) error {
-				all = append(all, bytes.Clone(v))
+			return tx.Bucket(bucketRecords).ForEach(func(_, v []byte) error {
+				if all = append(all, bytes.Clone(v)); bytes.Contains(v, []byte(`{"description":"order-`)) {
+					detailed++
+				}
 				return nil
 			})
 		})
-		return all
+		return all, detailed
 	}
-	if !reflect.DeepEqual(values(from, bucketRecords), values(to, bucketRecords)) {
-		t.Error("the files have other records")
-	}
-	if kept := values(to, bucketDetails); len(kept) != 700/3 || !reflect.DeepEqual(kept, values(from, bucketDetails)) {
-		t.Errorf("%d details, want %d", len(kept), 700/3)
+	had, _ := values(from)
+	if has, detailed := values(to); !reflect.DeepEqual(had, has) || detailed != 700/3 {
+		t.Errorf("the files have other records, or %d have details, want %d", detailed, 700/3)
 	}
 	if b, err := from.BatchAfter(t.Context(), 0); err != nil || b.DetailsOf(0) != nil || !bytes.Contains(b.DetailsOf(3), []byte("order-3")) {
 		t.Errorf("details of a copy: %q, %q, %v", b.DetailsOf(0), b.DetailsOf(3), err)

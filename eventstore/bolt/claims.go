@@ -86,11 +86,11 @@ func (s *Store) openClaims() error {
 		if s.staging.spans, ok = spansOf(tx); !ok {
 			return damaged(s.path, "its list of the idempotency keys that are remembered makes no sense")
 		}
-		log := read(tx)
+		log := tx.Bucket(bucketRecords)
 		c := claims.Config{
 			Dir: claimsDir(s.path), Log: s.logID, First: uint64(s.staging.spans.first()), Damaged: s.fail,
 			Holds: func(at uint64, event [16]byte) bool {
-				r, err := log.record(eventstore.Position(at))
+				r, err := recordAt(log, eventstore.Position(at))
 				return err == nil && r.Commit == domain.ID(event)
 			},
 		}

@@ -2,7 +2,9 @@ package bolt
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	bbolt "go.etcd.io/bbolt"
@@ -20,21 +22,29 @@ func detailed(i int) eventstore.Commit {
 // Verify finds details that are damaged, or of a record that was written without.
 func TestVerifyDetails(t *testing.T) {
 	t.Parallel()
-	for what, change := range map[string]func(details *bbolt.Bucket) error{
-		"a wrong bit": func(b *bbolt.Bucket) error {
+	bare := func(records *bbolt.Bucket, at eventstore.Position) []byte {
+		b, _ := record.Split(records.Get(positionKey(at)))
+		return bytes.Clone(b)
+	}
+	for what, changed := range map[string]func(records *bbolt.Bucket) (at eventstore.Position, value []byte){
+		"a wrong bit": func(b *bbolt.Bucket) (eventstore.Position, []byte) {
 			v := bytes.Clone(b.Get(positionKey(2)))
-			v[len(v)-3] ^= 1
-			return b.Put(positionKey(2), v)
+			v[len(v)-5] ^= 1
+			return 2, v
 		},
-		"those of another position": func(b *bbolt.Bucket) error { return b.Put(positionKey(2), b.Get(positionKey(3))) },
-		"too short":                 func(b *bbolt.Bucket) error { return b.Put(positionKey(2), []byte{1}) },
-		"of a record without": func(b *bbolt.Bucket) error {
-			return b.Put(positionKey(1), record.AppendDetails(nil, 1, detailed(1).Record.Details))
+		"those of another position": func(b *bbolt.Bucket) (eventstore.Position, []byte) {
+			return 2, record.AppendDetails(bare(b, 2), 3, detailed(2).Record.Details)
 		},
-		"of a record that is not there": func(b *bbolt.Bucket) error {
-			return b.Put(positionKey(9), record.AppendDetails(nil, 9, detailed(9).Record.Details))
+		"too short": func(b *bbolt.Bucket) (eventstore.Position, []byte) {
+			return 2, append(bare(b, 2), 1, 0, 1)
 		},
-		"without a position": func(b *bbolt.Bucket) error { return b.Put([]byte("x"), []byte("y")) },
+		"without their size": func(b *bbolt.Bucket) (eventstore.Position, []byte) { return 2, bare(b, 2) },
+		"longer than they are": func(b *bbolt.Bucket) (eventstore.Position, []byte) {
+			return 2, binary.BigEndian.AppendUint16(bare(b, 2), 60000)
+		},
+		"of a record without": func(b *bbolt.Bucket) (eventstore.Position, []byte) {
+			return 1, record.AppendDetails(bare(b, 1), 1, detailed(1).Record.Details)
+		},
 	} {
 		path := newLog(t)
 		s := reopened(t, path)
@@ -53,11 +63,24 @@ func TestVerifyDetails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(db.Update(func(tx *bbolt.Tx) error { return change(tx.Bucket(bucketDetails)) }), db.Close()); err != nil {
+		if err := errors.Join(db.Update(func(tx *bbolt.Tx) error {
+			b := tx.Bucket(bucketRecords)
+			at, value := changed(b)
+			return b.Put(positionKey(at), slices.Clip(value))
+		}), db.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if err := reopened(t, path).Verify(t.Context()); !errors.As(err, new(*eventstore.CorruptError)) {
-			t.Errorf("details that are %s: %v", what, err)
+		for _, verify := range []func(*Store) error{
+			func(s *Store) error { return s.Verify(t.Context()) },
+			func(s *Store) error { return s.VerifyStructure(t.Context()) },
+		} {
+			s := reopened(t, path)
+			if err := verify(s); !errors.As(err, new(*eventstore.CorruptError)) {
+				t.Errorf("details that are %s: %v", what, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -25,11 +25,9 @@
 //	                  "spans"  -> up to three spans of claims: number (8), first position (8)
 //	                  "missing checkpoints" -> none, or up to 32 times the log was opened
 //	                              without its checkpoint: last position (8), Unix ms (8)
-//	records           position (8) -> record
+//	records           position (8) -> record, and its details until they are erased
 //	heads             kind 0x00 id 0x00 project -> position (8) sequence (8) event id (16)
 //	                  of the stream's last record, CRC-32C of key and these (4)
-//
-//	details           position (8) -> details of the record there, until they are erased
 //
 // Positions run from 1 without gaps. The form of a record and of details is in package record.
 //
@@ -37,8 +35,9 @@
 // record to the one before it. Heads and claims are derived and can be checked
 // against the records: see Verify.
 //
-// Details are written in the transaction of their record, and removed in that of the record
-// which erases them. An event commits to them; no record is changed by their removal.
+// Details are written with their record, and cut off in the transaction of the record which erases
+// them. An event commits to them; the bytes of the record, its checksum and its hash are the same with
+// and without.
 //
 // # Replication
 //
@@ -46,8 +45,8 @@
 // Options.Publish is called when it is staged. If that fails, the transaction is rolled
 // back, and with it what staging put in memory: claims, spans. Other nodes' groups come in
 // through Extend, which stages their records as they are, byte for byte, after the same
-// checks; details come with their record, unless they were erased before. A file does not know whether it is a cluster's. On its own a store leaves the
-// hook empty: it costs a comparison a group.
+// checks; details come with their record, unless they were erased before. A file does not know
+// whether it is a cluster's. On its own a store leaves the hook empty: it costs a comparison a group.
 //
 // # Damage
 //

@@ -21,14 +21,15 @@ type FoundRecord struct {
 	// Used: the newest state of the file uses the page. A record on another page is an older copy of
 	// one, or of a commit that a crash undid: it may never have been acknowledged.
 	Used bool
+	// DetailsAt and DetailsSize are where its details are, as they are stored; a size of 0: there are none.
+	DetailsAt   int64
+	DetailsSize int
 }
 
 // FileInfo is what FindRecords finds in a file besides records. What cannot be read is zero.
 type FileInfo struct {
 	LogID  domain.ID
 	Format string // of the log, such as "payledger event log 4"
-	// Details are those of records, by position; what an event commits to says which of several.
-	Details map[eventstore.Position][]FoundRecord
 	// Unread is the number of bytes that the disk could not read.
 	Unread int64
 }
@@ -37,7 +38,7 @@ const (
 	findWindow = 4 << 20
 	findBlock  = 4 << 10
 	keySize    = 8
-	maxFound   = keySize + record.MaxSize
+	maxFound   = keySize + record.MaxSize + record.MaxDetailsSize
 )
 
 // FindRecords scans a file of any damage for records: at each byte it looks for a key followed by a
@@ -46,7 +47,7 @@ const (
 // that the disk cannot read are lost. progress is called from time to time with the number of bytes
 // done.
 func FindRecords(ctx context.Context, f io.ReaderAt, size int64, progress func(done int64), found func(FoundRecord) error) (FileInfo, error) {
-	c := finder{used: boltfile.ReadUsed(f, size), info: FileInfo{Details: make(map[eventstore.Position][]FoundRecord)}}
+	c := finder{used: boltfile.ReadUsed(f, size)}
 	window := make([]byte, min(size, findWindow+maxFound))
 	for at := int64(0); at < size; at += findWindow {
 		if err := ctx.Err(); err != nil {
@@ -65,20 +66,18 @@ func FindRecords(ctx context.Context, f io.ReaderAt, size int64, progress func(d
 
 // ReadFound reads a record that FindRecords has found.
 func ReadFound(f io.ReaderAt, c FoundRecord) (eventstore.Stored, error) {
-	b := make([]byte, c.Size)
-	if _, err := f.ReadAt(b, c.Offset); err != nil {
+	b := make([]byte, c.Size+c.DetailsSize)
+	_, err := f.ReadAt(b[:c.Size], c.Offset)
+	if err == nil && c.DetailsSize > 0 {
+		_, err = f.ReadAt(b[c.Size:], c.DetailsAt)
+	}
+	if err != nil {
 		return eventstore.Stored{}, &eventstore.CorruptError{Position: c.Position, Reason: err.Error()}
 	}
-	return record.Decode(c.Position, b)
-}
-
-// ReadFoundDetails reads details that FindRecords has found.
-func ReadFoundDetails(f io.ReaderAt, c FoundRecord) ([]byte, error) {
-	b := make([]byte, c.Size)
-	if _, err := f.ReadAt(b, c.Offset); err != nil {
-		return nil, &eventstore.CorruptError{Position: c.Position, Reason: err.Error()}
+	if record.HasDetails(b) {
+		b = binary.BigEndian.AppendUint16(b, uint16(c.DetailsSize))
 	}
-	return record.DecodeDetails(c.Position, b)
+	return record.Decode(c.Position, b)
 }
 
 // fill reads what the disk can read, block by block if it cannot read all, and
@@ -118,20 +117,18 @@ func (c *finder) window(b []byte, at int64, begin int, found func(FoundRecord) e
 			continue
 		}
 		value, offset := b[i+keySize:min(len(b), i+maxFound)], at+int64(i+keySize)
-		if n := record.FindDetails(p, value); n > 0 {
-			one := FoundRecord{Position: p, Offset: offset, Size: n, Sum: binary.BigEndian.Uint32(value), Used: c.used.Has(offset)}
-			c.info.Details[p] = append(c.info.Details[p], one)
-			c.skip = offset + int64(n)
-			i += keySize + n - 1
-			continue
-		}
 		n := record.Find(p, value)
 		if n == 0 {
 			continue
 		}
-		if err := found(FoundRecord{Position: p, Offset: offset, Size: n, Sum: binary.BigEndian.Uint32(value), Used: c.used.Has(offset)}); err != nil {
+		r := FoundRecord{Position: p, Offset: offset, Size: n, Sum: binary.BigEndian.Uint32(value), Used: c.used.Has(offset)}
+		if record.HasDetails(value) {
+			r.DetailsAt, r.DetailsSize = offset+int64(n), record.FindDetails(p, value[n:])
+		}
+		if err := found(r); err != nil {
 			return err
 		}
+		n += r.DetailsSize
 		c.skip = offset + int64(n)
 		i += keySize + n - 1
 	}

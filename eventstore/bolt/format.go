@@ -10,12 +10,16 @@ import (
 // FormatVersion is the version of the file's format: of the buckets, their keys and values, and the
 // records in them. A change of any of these raises it. It is written when a file is made and read
 // before anything else of the content.
-const FormatVersion = 7
+const FormatVersion = 8
 
 // oldFormat is the oldest one that is read. It has what a cluster of earlier versions knew
 // of its groups besides, which nobody uses. Before version 7 there were no details: the first ones
-// that are written make the file one of this version.
-const oldFormat = 5
+// that are written make the file one of this version. Version 7, which had them in a bucket of their
+// own, is not read.
+const (
+	oldFormat     = 5
+	skippedFormat = 7
+)
 
 // formatName is what "format" among the meta values begins with; the version
 // follows.
@@ -33,12 +37,16 @@ func checkFormat(path string, format []byte) error {
 		return foreign(path, "a bbolt file without our name in it")
 	case version > FormatVersion:
 		return &OpenError{Path: path, Err: ErrVersion, Detail: detail, Advice: "run the version that wrote it, or a newer one"}
-	case version < oldFormat:
+	case version < oldFormat || version == skippedFormat:
 		// The program that wrote the log can read it, and this one can restore what that
 		// exports.
 		dir := filepath.Dir(path)
-		advice := fmt.Sprintf("run \"payledger export --format bundle --output LOG.tar --data %s\" with the version that wrote it, "+
-			"then \"payledger restore LOG.tar --data %s --force\" with this one", dir, dir)
+		details := ""
+		if version == skippedFormat {
+			details = " --with-details"
+		}
+		advice := fmt.Sprintf("run \"payledger export --format bundle%s --output LOG.tar --data %s\" with the version that wrote it, "+
+			"then \"payledger restore LOG.tar --data %s --force\" with this one", details, dir, dir)
 		return &OpenError{Path: path, Err: ErrOutdated, Detail: detail, Advice: advice}
 	}
 	return nil

@@ -64,7 +64,7 @@ func TestFormats(t *testing.T) {
 		if err := os.WriteFile(path, unzipped(t, file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if version < oldFormat {
+		if version < oldFormat || version == skippedFormat {
 			_, err := openDefault(path)
 			wantOpenError(t, file, err, ErrOutdated)
 			continue

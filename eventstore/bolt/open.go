@@ -29,7 +29,6 @@ var (
 	bucketMeta    = []byte("meta")
 	bucketRecords = []byte("records")
 	bucketHeads   = []byte("heads")
-	bucketDetails = []byte("details") // not in a file of an older format
 
 	keyFormat = []byte("format")
 	keyLog    = []byte("log")
@@ -77,7 +76,7 @@ func writeEmpty(path string, logID domain.ID) error {
 		return err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketRecords, bucketHeads, bucketDetails} {
+		for _, name := range [][]byte{bucketRecords, bucketHeads} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}

@@ -41,44 +41,17 @@ func (s *Store) view(near eventstore.Position, fn func(*bbolt.Tx) error) error {
 	return err
 }
 
-// reading is the buckets of a transaction that have the records.
-type reading struct {
-	records, details *bbolt.Bucket // details: nil in a file of an older format
+// recordAt reads the record at the position.
+func recordAt(records *bbolt.Bucket, at eventstore.Position) (eventstore.Stored, error) {
+	return decodeAt(records, new(record.Decoder), at)
 }
 
-func read(tx *bbolt.Tx) reading { return reading{tx.Bucket(bucketRecords), tx.Bucket(bucketDetails)} }
-
-// record reads the record at the position.
-func (b reading) record(at eventstore.Position) (r eventstore.Stored, err error) {
-	v := b.records.Get(positionKey(at))
-	if v == nil {
-		return r, missing(at)
-	}
-	if r, err = record.Decode(at, v); err == nil {
-		err = b.detail(&r, v)
-	}
-	return r, err
-}
-
-// bodiless is record without body and details.
-func (b reading) bodiless(d *record.Decoder, at eventstore.Position) (eventstore.Stored, error) {
-	d.Bodiless = true
-	v := b.records.Get(positionKey(at))
+func decodeAt(records *bbolt.Bucket, d *record.Decoder, at eventstore.Position) (eventstore.Stored, error) {
+	v := records.Get(positionKey(at))
 	if v == nil {
 		return eventstore.Stored{}, missing(at)
 	}
 	return d.Decode(at, v)
-}
-
-// detail adds its details to a record, which is stored as v.
-func (b reading) detail(r *eventstore.Stored, v []byte) (err error) {
-	if !record.HasDetails(v) || b.details == nil {
-		return nil
-	}
-	if found := b.details.Get(positionKey(r.Position)); found != nil { // else erased
-		r.Details, err = record.DecodeDetails(r.Position, found)
-	}
-	return err
 }
 
 func missing(at eventstore.Position) error {
@@ -116,7 +89,7 @@ func (s *Store) stream(ctx context.Context, st eventstore.Stream, after eventsto
 		return records, err
 	}
 	err = s.view(next, func(tx *bbolt.Tx) error {
-		log := read(tx)
+		log := tx.Bucket(bucketRecords)
 		if !known {
 			h, err := headOf(tx.Bucket(bucketHeads), headKey(st))
 			if err != nil {
@@ -125,7 +98,7 @@ func (s *Store) stream(ctx context.Context, st eventstore.Stream, after eventsto
 			next = h.position
 		}
 		for next > after {
-			r, err := log.record(next)
+			r, err := recordAt(log, next)
 			if err != nil {
 				return err
 			}
@@ -184,7 +157,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	}
 	if r, ok = s.tail.Record(at); !ok {
 		err = s.view(at, func(tx *bbolt.Tx) error {
-			r, err = read(tx).record(at)
+			r, err = recordAt(tx.Bucket(bucketRecords), at)
 			return err
 		})
 	}
@@ -275,8 +248,7 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 	err = s.view(after+1, func(tx *bbolt.Tx) error {
 		size := 0
 		var d record.Decoder
-		log := read(tx)
-		c := log.records.Cursor()
+		c := tx.Bucket(bucketRecords).Cursor()
 		k, v := c.Seek(positionKey(after + 1))
 		for n := 0; reached < durable && n < chunkExamined && len(dst) < chunkRecords && size < chunkBytes; n++ {
 			at := reached + 1
@@ -288,9 +260,6 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 				return err
 			}
 			if f.Matches(r.Stream) {
-				if err := log.detail(&r, v); err != nil {
-					return err
-				}
 				size += len(r.Body)
 				dst = append(dst, r)
 			}

@@ -27,15 +27,16 @@ type staging struct {
 
 	durable eventstore.Position
 	records []eventstore.Stored   // staged, at the positions after durable
-	values  [][]byte              // of the records, as they are stored
+	values  [][]byte              // of the records, as they are stored, without details
 	details [][]byte              // of the records, nil for one without
 	erased  []eventstore.Position // whose details are removed
 	bytes   []byte                // of keys and values, which bbolt needs as long as the transaction
 	newest  domain.ID
+	renewed bool // the file's format was written
 
 	tx          *bbolt.Tx
 	meta, heads *bbolt.Bucket
-	log         reading
+	log         *bbolt.Bucket // of records
 	headAt      *bbolt.Cursor // of heads
 }
 
@@ -51,12 +52,9 @@ func (g *staging) begin(tx *bbolt.Tx, durable eventstore.Position) {
 	if cap(g.bytes) > maxBytes {
 		g.bytes = nil
 	}
-	g.durable, g.newest, g.before = durable, newestID(tx), g.spans
-	g.tx, g.meta, g.log, g.heads = tx, tx.Bucket(bucketMeta), read(tx), tx.Bucket(bucketHeads)
-	g.log.records.FillPercent, g.heads.FillPercent = appendFill, appendFill
-	if g.log.details != nil {
-		g.log.details.FillPercent = appendFill
-	}
+	g.durable, g.newest, g.before, g.renewed = durable, newestID(tx), g.spans, false
+	g.tx, g.meta, g.log, g.heads = tx, tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
+	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
 	g.headAt = g.heads.Cursor()
 }
 
@@ -181,51 +179,42 @@ func (g *staging) put(r *eventstore.Stored, headKey []byte) error {
 	return g.putValue(r, g.since(n), headKey)
 }
 
-// putValue is put with the bytes of the record.
+// putValue is put with the bytes of the record and its details.
 func (g *staging) putValue(r *eventstore.Stored, value, headKey []byte) error {
-	g.values = append(g.values, value)
-	n := len(g.bytes)
-	g.bytes = appendPosition(g.bytes, r.Position)
-	position := g.since(n)
-	if err := g.log.records.Put(position, value); err != nil {
+	bare, _ := record.Split(value)
+	g.values, g.details = append(g.values, bare), append(g.details, r.Details)
+	if err := g.putRecord(r.Position, value); err != nil {
 		return err
 	}
-	if g.details = append(g.details, r.Details); r.Details != nil {
-		if err := g.putDetails(r, position); err != nil {
+	if r.Details != nil && !g.renewed {
+		// A file of an older format is one of this from now on.
+		if err := g.meta.Put(keyFormat, []byte(formatOf(FormatVersion))); err != nil {
 			return err
 		}
+		g.renewed = true
 	}
 	if r.Erases {
 		if err := g.erase(r); err != nil {
 			return err
 		}
 	}
-	n = len(g.bytes)
+	n := len(g.bytes)
 	g.bytes = appendHead(g.bytes, headKey, r)
 	return g.heads.Put(headKey, g.since(n))
 }
 
-// putDetails writes the details of a record beside it.
-func (g *staging) putDetails(r *eventstore.Stored, position []byte) (err error) {
-	if g.log.details == nil {
-		if g.log.details, err = g.tx.CreateBucket(bucketDetails); err != nil {
-			return err
-		}
-		if err := g.meta.Put(keyFormat, []byte(formatOf(FormatVersion))); err != nil {
-			return err
-		}
-	}
+func (g *staging) putRecord(at eventstore.Position, value []byte) error {
 	n := len(g.bytes)
-	g.bytes = record.AppendDetails(g.bytes, r.Position, r.Details)
-	return g.log.details.Put(position, g.since(n))
+	g.bytes = appendPosition(g.bytes, at)
+	return g.log.Put(g.since(n), value)
 }
 
 // erase removes the details of the stream that r is of.
 func (g *staging) erase(r *eventstore.Stored) error {
 	first := r.Position
-	var d record.Decoder
+	d := record.Decoder{Bodiless: true}
 	for prev := r.Prev; prev != 0; {
-		before, err := g.log.bodiless(&d, prev)
+		before, err := decodeAt(g.log, &d, prev)
 		if err != nil {
 			return err
 		}
@@ -235,10 +224,11 @@ func (g *staging) erase(r *eventstore.Stored) error {
 	if i := int(first) - int(g.durable) - 1; 0 <= i && i < len(g.records) {
 		g.records[i].Details, g.records[i].Event = nil, nil
 	}
-	if g.log.details == nil {
+	value, details := record.Split(g.log.Get(positionKey(first)))
+	if len(details) == 0 {
 		return nil
 	}
-	return g.log.details.Delete(positionKey(first))
+	return g.putRecord(first, record.AppendDetails(bytes.Clone(value), first, nil))
 }
 
 // head is a stream's head, staged or durable, and the key it is stored under.
@@ -257,7 +247,7 @@ func (g *staging) read(at eventstore.Position) (eventstore.Stored, error) {
 	if at > g.durable {
 		return g.records[at-g.durable-1], nil
 	}
-	return g.log.record(at)
+	return recordAt(g.log, at)
 }
 
 // head is a value of the bucket of heads: a stream's last record; zero when the

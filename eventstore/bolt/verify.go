@@ -18,16 +18,15 @@ import (
 
 // Verify checks the whole log: the structure of the file (of a log that was opened for reading by
 // bbolt's own check too), checksums, positions without gaps, each record's link to the one before
-// it in its stream, the heads and the index of idempotency keys against the records, and that all
-// details are of a record which was written with some. Every record, every head and all details are
-// searched for as reads do. Whether details are those that an event commits to, its decoder says. The error is an *eventstore.CorruptError, the
-// first that is found, ErrClosed or the context's. Commits continue meanwhile; the file may grow a
-// little more than usual.
+// it in its stream, the heads and the index of idempotency keys against the records. Every record and
+// every head is searched for as reads do. Whether details are those that an event commits to, its
+// decoder says. The error is an *eventstore.CorruptError, the first that is found, ErrClosed or the
+// context's. Commits continue meanwhile; the file may grow a little more than usual.
 func (s *Store) Verify(ctx context.Context) error { return s.verify(ctx, rowCache, false) }
 
 // VerifyStructure is Verify without decoding the bodies, for a caller that scans
-// the log besides. Each record's checksum, which covers its body as it is stored,
-// is verified.
+// the log besides. Each record's checksums, which cover its body and details as they are
+// stored, are verified.
 func (s *Store) VerifyStructure(ctx context.Context) error { return s.verify(ctx, rowCache, true) }
 
 // rowCache is the number of records kept for those that follow them in their
@@ -75,9 +74,8 @@ type verifier struct {
 	links          record.Decoder      // of records that others lead to, without bodies
 	cache          []eventstore.Stored // without bodies; each at its position modulo the length
 
-	after  []byte              // key of the head that was looked at last
-	detail eventstore.Position // whose details were looked at last
-	sum    uint64              // of sequences at or before last
+	after []byte // key of the head that was looked at last
+	sum   uint64 // of sequences at or before last
 }
 
 // run works in short transactions, so that no page is kept from reuse for long. Between them
@@ -87,7 +85,7 @@ func (v *verifier) run(s *Store) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range [...]func() (bool, error){v.walkRecords, v.checkHeads, v.checkDetails} {
+	for _, step := range [...]func() (bool, error){v.walkRecords, v.checkHeads} {
 		for done := false; !done; {
 			if err := v.pace(); err != nil {
 				return err
@@ -241,41 +239,9 @@ func (v *verifier) checkHeads() (done bool, err error) {
 	return true, nil
 }
 
-// checkDetails checks the next details; done is true after the last ones.
-func (v *verifier) checkDetails() (done bool, err error) {
-	log := read(v.tx)
-	if log.details == nil {
-		return true, nil
-	}
-	c := log.details.Cursor()
-	k, b := c.Seek(positionKey(v.detail + 1))
-	for n := 0; k != nil; k, b = c.Next() {
-		if n++; n > verifyAtOnce {
-			return false, nil
-		}
-		if len(k) != keySize {
-			return false, &eventstore.CorruptError{Reason: "there are details without a position"}
-		}
-		if v.detail = eventstore.Position(binary.BigEndian.Uint64(k)); !record.HasDetails(log.records.Get(k)) {
-			return false, &eventstore.CorruptError{Position: v.detail, Reason: "there are details for it, and it was written without"}
-		}
-		if _, err := record.DecodeDetails(v.detail, b); err != nil {
-			return false, err
-		}
-		if found := log.details.Get(k); !bytes.Equal(found, b) {
-			return false, &eventstore.CorruptError{Position: v.detail, Reason: "its details are not found where they are"}
-		}
-	}
-	return true, nil
-}
-
 // linked reads a record that another leads to, without its body.
 func (v *verifier) linked(at eventstore.Position) (eventstore.Stored, error) {
-	b := v.records.Get(positionKey(at))
-	if b == nil {
-		return eventstore.Stored{}, missing(at)
-	}
-	return v.links.Decode(at, b)
+	return decodeAt(v.records, &v.links, at)
 }
 
 func lostHead(key []byte) error {

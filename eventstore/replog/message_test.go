@@ -16,9 +16,10 @@ func TestMessage(t *testing.T) {
 	t.Parallel()
 	details := append(make([]byte, eventstore.SaltSize), `{"description":"order-1042","payload":{}}`...)
 	stored := func(details []byte) []byte {
-		return record.Append(nil, &eventstore.Stored{
+		bare, _ := record.Split(record.Append(nil, &eventstore.Stored{
 			Position: 6, Stream: eventstore.PaymentStream("prj_a", domain.ID{1}), Sequence: 1, Commit: domain.ID{15: 1}, Body: []byte("{}"), Details: details,
-		})
+		}))
+		return bare
 	}
 	plain, with := stored(nil), stored(details)
 	g := &Group{

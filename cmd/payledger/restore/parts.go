@@ -141,7 +141,7 @@ func (c *collected) addLedger(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	p := &part{name: name, log: file.LogID, records: readRecords(f, arranged(found), file.Details)}
+	p := &part{name: name, log: file.LogID, records: readRecords(f, arranged(found))}
 	switch {
 	case len(found) == 0 && p.log.IsZero():
 		p.trouble = "nothing of a log can be read in it"
@@ -152,38 +152,47 @@ func (c *collected) addLedger(ctx context.Context, name string) error {
 	return nil
 }
 
-// arranged sorts the records by position, the ones in use first, and removes
-// further copies of a record.
+// arranged sorts the records by position, and makes one of all copies of a
+// record, with the details that any of them has.
 func arranged(found []bolt.FoundRecord) []bolt.FoundRecord {
-	slices.SortFunc(found, func(a, b bolt.FoundRecord) int {
-		if c := cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Sum, b.Sum), cmp.Compare(a.Size, b.Size)); c != 0 || a.Used == b.Used {
-			return c
+	same := func(a, b bolt.FoundRecord) int {
+		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Sum, b.Sum), cmp.Compare(a.Size, b.Size))
+	}
+	slices.SortFunc(found, same)
+	n := 0
+	for _, r := range found {
+		if n == 0 || same(found[n-1], r) != 0 {
+			found[n] = r
+			n++
+			continue
 		}
-		if a.Used {
-			return -1
+		kept := &found[n-1]
+		if kept.DetailsSize == 0 {
+			kept.DetailsAt, kept.DetailsSize = r.DetailsAt, r.DetailsSize
 		}
-		return 1
-	})
-	return slices.Clip(slices.CompactFunc(found, func(a, b bolt.FoundRecord) bool {
-		return a.Position == b.Position && a.Sum == b.Sum && a.Size == b.Size
-	}))
+		kept.Used = kept.Used || r.Used
+	}
+	return slices.Clip(found[:n])
 }
 
 // readRecords reads the records again when they are asked for, with the details that they commit to.
-func readRecords(f io.ReaderAt, found []bolt.FoundRecord, details map[eventstore.Position][]bolt.FoundRecord) func(context.Context) iter.Seq2[piece, error] {
+func readRecords(f io.ReaderAt, found []bolt.FoundRecord) func(context.Context) iter.Seq2[piece, error] {
 	return func(ctx context.Context) iter.Seq2[piece, error] {
 		return func(yield func(piece, error) bool) {
 			codec := eventstore.NewCodec()
 			for _, at := range found {
 				record, err := bolt.ReadFound(f, at)
+				if record.Details != nil {
+					if _, err := codec.Decode(record); err != nil {
+						record.Details = nil
+					}
+				}
 				p := piece{Stored: record}
 				if at.Used {
 					p.grade = recorded
 				}
 				if errors.As(err, &p.bad) {
 					p.Position, err = at.Position, nil
-				} else if err == nil {
-					p.Details = detailsOf(f, codec, record, details[at.Position])
 				}
 				if err == nil {
 					err = ctx.Err()
@@ -194,18 +203,4 @@ func readRecords(f io.ReaderAt, found []bolt.FoundRecord, details map[eventstore
 			}
 		}
 	}
-}
-
-// detailsOf are those among the found ones that the record's event commits to, nil if there are none.
-func detailsOf(f io.ReaderAt, codec *eventstore.Codec, r eventstore.Stored, found []bolt.FoundRecord) []byte {
-	for _, at := range found {
-		var err error
-		if r.Details, err = bolt.ReadFoundDetails(f, at); err != nil {
-			continue
-		}
-		if _, err := codec.Decode(r); err == nil {
-			return r.Details
-		}
-	}
-	return nil
 }

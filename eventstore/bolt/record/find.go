@@ -7,8 +7,8 @@ import (
 	"payledger/eventstore"
 )
 
-// Find is the size of the record of a position at the beginning of b, which may have more bytes
-// after it; 0 if there is none. A record ends where its checksum matches and it can be decoded.
+// Find is the size, without details, of the record of a position at the beginning of b, which may have
+// more bytes after it; 0 if there is none. A record ends where its checksum matches and it can be decoded.
 func Find(p eventstore.Position, b []byte) int {
 	if len(b) <= fixedSize || b[4] != format || b[5]&^allFlags != 0 || b[fixedSize] == 0 { // a sequence is from 1
 		return 0
@@ -20,7 +20,7 @@ func Find(p eventstore.Position, b []byte) int {
 		if sum != want || i+5 <= fixedSize {
 			continue
 		}
-		r, err := Decode(p, b[:i+5])
+		r, err := new(Decoder).parse(p, b[:i+5])
 		if err != nil {
 			continue // by chance
 		}

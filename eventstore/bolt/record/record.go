@@ -22,6 +22,8 @@
 //	…       1+n          id, likewise
 //	…       rest   body, at least one byte
 //
+// With bit 4 it is stored with its details behind it, or with two zero bytes once they are erased.
+//
 // Varints are those of encoding/binary, unsigned. A compressed body is the
 // CRC-32C of the body (4), and then one block in the format S2, which is made
 // with a dictionary. What is hashed, exported and published is always the body
@@ -34,6 +36,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -84,7 +87,7 @@ func begin(p eventstore.Position) uint32 {
 	return sum
 }
 
-// Append appends the record as it is stored.
+// Append appends the record as it is stored, with its details.
 func Append(b []byte, r *eventstore.Stored) []byte {
 	start := len(b)
 	b = append(b, 0, 0, 0, 0, format, 0)
@@ -123,6 +126,9 @@ func Append(b []byte, r *eventstore.Stored) []byte {
 		b = append(b, r.Body...)
 	}
 	binary.BigEndian.PutUint32(b[start:], checksum(r.Position, b[start+4:]))
+	if r.Details != nil {
+		b = AppendDetails(b, r.Position, r.Details)
+	}
 	return b
 }
 
@@ -149,7 +155,7 @@ func paymentNames(s eventstore.Stream) (project, id domain.ID, ok bool) {
 // Decoder reads records one after the other. What it returns stays valid: bodies are allocated in
 // blocks. The zero value is ready.
 type Decoder struct {
-	Bodiless bool // bodies are left out, unread
+	Bodiless bool // bodies and details are left out; bodies are unread
 
 	block     []byte
 	blockSize int
@@ -160,7 +166,7 @@ type Decoder struct {
 // maxBlock bounds the memory that one body keeps from being freed.
 const maxBlock = 64 << 10
 
-// Decode reads the record at position p, without details. The error is an
+// Decode reads the record at position p as it is stored. The error is an
 // *eventstore.CorruptError.
 func Decode(p eventstore.Position, b []byte) (eventstore.Stored, error) {
 	return new(Decoder).Decode(p, b)
@@ -168,7 +174,13 @@ func Decode(p eventstore.Position, b []byte) (eventstore.Stored, error) {
 
 // Decode is the function Decode.
 func (d *Decoder) Decode(p eventstore.Position, b []byte) (eventstore.Stored, error) {
+	b, details := Split(b)
 	r, err := d.parse(p, b)
+	if err == nil && len(details) > 0 {
+		if details, err = decodeDetails(p, details); !d.Bodiless {
+			r.Details = bytes.Clone(details)
+		}
+	}
 	if err != nil {
 		return eventstore.Stored{}, &eventstore.CorruptError{Position: p, Reason: err.Error()}
 	}
