@@ -12,9 +12,6 @@ const (
 	DisputeLost DisputeStatus = "lost" // the customer has it
 )
 
-// DisputeStatuses lists every status of a dispute.
-func DisputeStatuses() []DisputeStatus { return []DisputeStatus{DisputeOpen, DisputeWon, DisputeLost} }
-
 // Dispute is a customer's objection to a paid payment at the bank, by which the provider takes the
 // money or a part of it back. It never changes the payment's status.
 type Dispute struct {

@@ -60,15 +60,6 @@ func (d *Decoder) Byte() byte {
 	return 0
 }
 
-// More reports whether something is left to read.
-func (d *Decoder) More() bool { return len(d.rest) > 0 }
-
-// ID reads 16 bytes.
-func (d *Decoder) ID() (id [16]byte) {
-	copy(id[:], d.Bytes(uint64(len(id))))
-	return id
-}
-
 // Int reads a signed varint.
 func (d *Decoder) Int() int64 {
 	n, size := binary.Varint(d.rest)

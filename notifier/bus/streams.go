@@ -19,9 +19,6 @@ import (
 // belongs to.
 const logIDKey = "payledger-log"
 
-// LogOf is the log that a JetStream stream was made for; empty: payledger did not make it.
-func LogOf(c jetstream.StreamConfig) string { return c.Metadata[logIDKey] }
-
 // The disk space for signals, waiting and parked. When that of waiting ones is full, or one payment
 // has MaxPaymentSignals waiting through one route, JetStream refuses new ones and connectors
 // resend; of parked ones the oldest are dropped.
