@@ -30,7 +30,7 @@ func budgets() []budget {
 		{"events are on disk before the answer", 5250, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3250, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},
-		{"auditors verify the log", 4750, []string{
+		{"auditors verify the log", 4650, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
@@ -60,11 +60,11 @@ func budgets() []budget {
 		{"outcomes of providers are judged", 1350, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
-		{"webhooks", 5100, []string{
+		{"webhooks", 5000, []string{
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
-		{"NATS: relay, subscribers, the embedded server", 3750, []string{
+		{"NATS: relay, subscribers, the embedded server", 3700, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 			"cmd/payledger/clusternode/credentials",
 		}},
@@ -82,7 +82,7 @@ func budgets() []budget {
 		{"documents", 400, []string{"httpapi/docs"}},
 		{"the operator's API", 750, []string{"httpapi/admin"}},
 		{"commands", 2350, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
-		{"composition and data directory", 3250, []string{
+		{"composition and data directory", 3100, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process", "cmd/payledger/httpserver", "cmd/payledger/otlp",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},

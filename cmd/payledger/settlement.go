@@ -104,7 +104,7 @@ func (c settlementImport) Run(a *cli.App) error {
 	if all.Lines == 0 {
 		return fmt.Errorf("%s has no lines", c.File)
 	}
-	return c.Holding(a, service.CoreOptions{}, func(m *cli.Client) error {
+	return c.Holding(a, service.Options{}, func(m *cli.Client) error {
 		if !c.Apply {
 			return c.preview(a, m, in, sum, all)
 		}

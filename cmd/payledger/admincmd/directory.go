@@ -43,12 +43,12 @@ func (c Directory) Running(a *cli.App) (*cli.Client, error) {
 // Reading is Holding, for what only reads: it works on a directory that cannot be
 // written to.
 func (c Directory) Reading(a *cli.App, fn func(*cli.Client) error) error {
-	return c.Holding(a, service.CoreOptions{Reading: true}, fn)
+	return c.Holding(a, service.Options{Reading: true}, fn)
 }
 
 // Holding runs fn with the admin interface. o says how to hold the directory if no server
 // does.
-func (c Directory) Holding(a *cli.App, o service.CoreOptions, fn func(*cli.Client) error) (err error) {
+func (c Directory) Holding(a *cli.App, o service.Options, fn func(*cli.Client) error) (err error) {
 	m, err := service.Connect(a.Ctx, datadir.Dir(c.Data), o, a.Stderr)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c Source) read(a *cli.App, booksOnly bool, fn func(*cli.Client) error) err
 	case c.Name() == "":
 		return cli.Errorf(cli.ExitUsage, "missing flags: --data=DIR, which may not be empty, or --file=FILE")
 	case c.File == "":
-		return Directory{c.Data}.Holding(a, service.CoreOptions{Reading: true}, fn)
+		return Directory{c.Data}.Holding(a, service.Options{Reading: true}, fn)
 	}
 	given, err := c.Anchors()
 	if err != nil {

@@ -34,7 +34,7 @@ type command interface {
 type Anyway struct{ Directory }
 
 func (c Anyway) open(a *cli.App, fn func(*cli.Client) error) error {
-	return c.Holding(a, service.CoreOptions{}, fn)
+	return c.Holding(a, service.Options{}, fn)
 }
 
 // Reads is Anyway, for what only reads: it works on a directory that cannot be written to, and on the

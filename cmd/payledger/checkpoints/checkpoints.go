@@ -47,10 +47,7 @@ type Signer struct {
 	compared   chan struct{} // closed when the log was compared as far as it can be
 	suspect    error         // set before that: nothing may be signed
 	comparedTo atomic.Uint64
-	failed     chan error // of Failed
-	comparing  sync.WaitGroup
-	cancel     context.CancelFunc // of comparing
-	missing    string             // see Missing
+	missing    string // see Missing
 
 	mu      sync.Mutex
 	newest  translog.Checkpoint
@@ -101,7 +98,7 @@ func Open(ctx context.Context, d datadir.Dir, o Options, config projections.Conf
 func newSigner(ctx context.Context, d datadir.Dir, views *projections.Engine, codec *eventstore.Codec, o Options) (*Signer, error) {
 	s := &Signer{
 		Options: o, dir: d, file: d.Checkpoint(), views: views, codec: codec, publish: func([]byte) {}, signs: func() bool { return true },
-		compared: make(chan struct{}), failed: make(chan error, 1), cancel: func() {},
+		compared: make(chan struct{}),
 	}
 	var err error
 	if s.opened, err = o.Store.Last(ctx); err != nil {
@@ -130,13 +127,6 @@ func newSigner(ctx context.Context, d datadir.Dir, views *projections.Engine, co
 		return nil, err
 	}
 	return s, nil
-}
-
-// Begin compares the whole log with the newest checkpoint until Finish.
-func (s *Signer) Begin() {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	s.comparing.Go(func() { s.compare(ctx) })
 }
 
 // unchanged returns the newest checkpoint if no event came after it.
@@ -267,41 +257,31 @@ func (s *Signer) sign(ctx context.Context) {
 	}
 }
 
-// follow signs checkpoints as events arrive, the first at once, and hands each
-// to publish, which must neither wait nor fail. The returned function ends
-// that.
-func (s *Signer) Follow(publish func(signed []byte)) (stop func() error) {
+// Follow signs checkpoints as events arrive, the first at once, until ctx ends. It hands each to
+// publish, which must neither wait nor fail.
+func (s *Signer) Follow(ctx context.Context, publish func(signed []byte)) {
 	s.mu.Lock()
 	s.publish = publish
 	if s.signed != nil {
 		publish(s.signed) // NATS had stopped when the last run signed it
 	}
 	s.mu.Unlock()
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		tick := time.NewTicker(checkpointEvery)
-		defer tick.Stop()
-		for first := true; ; first = false { // at first each node shows the others its tree
-			if (first || s.signs()) && (!s.idle() || !s.settled()) {
-				s.sign(ctx)
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+	tick := time.NewTicker(checkpointEvery)
+	defer tick.Stop()
+	for first := true; ; first = false { // at first each node shows the others its tree
+		if (first || s.signs()) && (!s.idle() || !s.settled()) {
+			s.sign(ctx)
 		}
-	})
-	return func() error {
-		cancel()
-		running.Wait()
-		return nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }
 
-// finish signs the last checkpoint of a run if the log is compared by then;
-// otherwise the next run compares it again.
+// Finish signs the last checkpoint of a run if the log is compared by then, for which it waits a
+// little; otherwise the next run compares it again. Compare has not ended.
 func (s *Signer) Finish() {
 	patience := 10 * time.Second
 	if s.nodes != nil {
@@ -318,8 +298,6 @@ func (s *Signer) Finish() {
 		case <-time.After(2 * time.Second):
 		}
 	}
-	s.cancel()
-	s.comparing.Wait()
 	select {
 	case <-s.compared:
 		s.sign(ctx)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,8 +31,9 @@ type opened struct {
 	views  *projections.Engine
 	signed *Signer
 
-	stop context.CancelFunc
-	done chan error
+	stop      context.CancelFunc
+	done      chan error
+	comparing sync.WaitGroup
 }
 
 // open opens a directory; the test closes it. Several goroutines write to log.
@@ -58,13 +60,14 @@ func open(t *testing.T, d datadir.Dir, log io.Writer) *opened {
 	ctx, stop := context.WithCancel(context.Background())
 	o.stop = stop
 	go func() { o.done <- o.views.Run(ctx) }()
-	o.signed.Begin()
+	o.comparing.Go(func() { _ = o.signed.Compare(ctx) })
 	return o
 }
 
 func (o *opened) close() error {
 	o.signed.Finish()
 	o.stop()
+	o.comparing.Wait()
 	<-o.done //nolint:errcheck // stop ended it
 	return errors.Join(o.views.Close(), o.store.Close())
 }
@@ -201,7 +204,9 @@ func TestFollowEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan []byte, 8)
-	stop := c.signed.Follow(func(b []byte) { got <- b })
+	ctx, stop := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	following.Go(func() { c.signed.Follow(ctx, func(b []byte) { got <- b }) })
 	if first := <-got; !bytes.Equal(first, signed) {
 		t.Errorf("first %q, want %q", first, signed)
 	}
@@ -209,9 +214,8 @@ func TestFollowEnds(t *testing.T) {
 	if next := <-got; bytes.Equal(next, signed) {
 		t.Error("the same again")
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
+	following.Wait()
 	c.register(t)
 	if len(got) > 0 {
 		t.Error("signed after the end")

@@ -150,11 +150,11 @@ func (s *Signer) readFrom(ctx context.Context, after, last eventstore.Position, 
 	return nil
 }
 
-// compare reads the log up to where it ended when it was opened. If the log agrees with the newest
+// Compare reads the log up to where it ended when it was opened. If the log agrees with the newest
 // checkpoint and with the projections' tree, checkpoints may be signed. If paced, it takes at most
-// half a processor's time. A difference goes to failed. Events that cannot be read do not: work
-// that does not need them continues, and nothing new is signed.
-func (s *Signer) compare(ctx context.Context) {
+// half a processor's time. The error is a difference, with which the process must end. Events that
+// cannot be read are none: work that does not need them continues, and nothing new is signed.
+func (s *Signer) Compare(ctx context.Context) error {
 	begun, worked := time.Now(), time.Now()
 	var pinned []translog.Checkpoint
 	if s.signed != nil {
@@ -195,7 +195,7 @@ func (s *Signer) compare(ctx context.Context) {
 	case ctx.Err() != nil:
 	case errors.As(err, new(*translog.MismatchError)), errors.As(err, new(*eventstore.WrongClaimError)):
 		s.suspect = s.refusal(err)
-		s.failed <- s.suspect
+		return s.suspect
 	case errors.As(err, new(*eventstore.CorruptError)):
 		s.Log.Error().Err(err).Msg("the log cannot be compared with its newest checkpoint, so nothing new is signed: " +
 			"find out what is damaged with \"payledger verify\", and restore the newest backup")
@@ -205,11 +205,12 @@ func (s *Signer) compare(ctx context.Context) {
 	case root != tree.Root():
 		reason := fmt.Sprintf("the log's root at %d events is %s, theirs %s: either they were altered, or the log was altered after they had folded it", s.opened, tree.Root(), root)
 		s.suspect = cli.Errorf(cli.ExitFailed, "%w", s.views.Distrust(reason))
-		s.failed <- s.suspect
+		return s.suspect
 	default:
 		s.comparedTo.Store(uint64(s.opened))
 		s.Log.Info().Uint64("events", uint64(s.opened)).Dur("took", time.Since(begun)).Msg("the log is what its newest checkpoint was signed for")
 	}
+	return nil
 }
 
 // Whole waits until the whole log was compared. The error is why checkpoints are not signed.
@@ -222,21 +223,8 @@ func (s *Signer) Whole(ctx context.Context) error {
 	}
 }
 
-// Failed hears of a difference that comparing found: the process must end.
-func (s *Signer) Failed() <-chan error { return s.failed }
-
 // Missing is what to say if the log was opened without its newest checkpoint, else empty.
 func (s *Signer) Missing() string { return s.missing }
-
-// Failure is what comparing has found by now, nil for nothing.
-func (s *Signer) Failure() error {
-	select {
-	case err := <-s.failed:
-		return err
-	default:
-		return nil
-	}
-}
 
 // noteMissing notes in the log that its checkpoint is missing; one has been there since the
 // directory was made. The log continues, because an operator who puts an older log there on purpose

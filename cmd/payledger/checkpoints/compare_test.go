@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	bbolt "go.etcd.io/bbolt"
@@ -32,9 +33,7 @@ func TestComparingFindsWhatAGlanceMisses(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.newest.Root[0]++
-	again.Begin()
-	defer again.Finish()
-	if err := <-again.failed; !errors.As(err, new(*translog.MismatchError)) {
+	if err := again.Compare(t.Context()); !errors.As(err, new(*translog.MismatchError)) {
 		t.Errorf("%v", err)
 	}
 	c.register(t)
@@ -147,7 +146,9 @@ func TestNothingIsSignedBeforeComparing(t *testing.T) {
 	if signed, err := waiting.Promptly(t.Context()); err == nil || !strings.Contains(err.Error(), "still being compared") {
 		t.Errorf("%s, %v", signed, err)
 	}
-	waiting.Begin()
+	var comparing sync.WaitGroup
+	defer comparing.Wait()
+	comparing.Go(func() { _ = waiting.Compare(t.Context()) })
 	if signed, err := waiting.Checkpoint(t.Context()); err != nil || bytes.Equal(signed, c.signed.signed) {
 		t.Errorf("%s, %v", signed, err)
 	}

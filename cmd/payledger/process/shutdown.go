@@ -1,11 +1,8 @@
 package process
 
 import (
-	"errors"
 	"os"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,39 +21,23 @@ const savingPause = 100 * time.Millisecond
 // the part that hangs.
 const lastLineTime = time.Second
 
-// Shutdown stops the parts of a service in the reverse order of their start. It has a bound: when
-// the time for requests plus closeTime have passed since the process was asked to stop or a part
-// failed, the process ends with cli.ExitFailed, even if a part hangs. It only waits longer for a
-// log that lost its file and is being saved. Everything answered is on disk by then, so nothing is
-// lost.
+// Shutdown are parts whose stop has a bound: when the time for requests plus closeTime have passed
+// since the process was asked to stop or a part failed, the process ends with cli.ExitFailed, even
+// if a part hangs. It only waits longer for a log that lost its file and is being saved. Everything
+// answered is on disk by then, so nothing is lost.
 type Shutdown struct {
+	*Parts
 	after time.Duration
 	log   zerolog.Logger
 	exit  func(code int)
 
-	saving  atomic.Pointer[func() bool] // while it returns true, ending the process would lose events
-	parts   []part
-	current atomic.Pointer[string] // the part that is being stopped
-	once    sync.Once
-	bound   *time.Timer
-}
-
-type part struct {
-	name string
-	stop func() error
+	once  sync.Once
+	bound *time.Timer
 }
 
 // NewShutdown is a shutdown of nothing yet. Requests may take so long to end.
 func NewShutdown(requests time.Duration, log zerolog.Logger) *Shutdown {
-	return &Shutdown{after: max(requests, 0) + closeTime, log: log, exit: os.Exit}
-}
-
-// Saving has the end of the process wait while saving answers true.
-func (s *Shutdown) Saving(saving func() bool) { s.saving.Store(&saving) }
-
-// Started registers how to stop a part.
-func (s *Shutdown) Started(name string, stop func() error) {
-	s.parts = append(s.parts, part{name, stop})
+	return &Shutdown{Parts: NewParts(), after: max(requests, 0) + closeTime, log: log, exit: os.Exit}
 }
 
 // Begin sets the bound, which holds until all parts have stopped.
@@ -65,14 +46,10 @@ func (s *Shutdown) Begin() {
 }
 
 // Stop stops the parts.
-func (s *Shutdown) Stop() (err error) {
+func (s *Shutdown) Stop() error {
 	s.Begin()
 	defer s.bound.Stop()
-	for _, p := range slices.Backward(s.parts) {
-		s.current.Store(&p.name)
-		err = errors.Join(err, p.stop())
-	}
-	return err
+	return s.Parts.Stop()
 }
 
 // cut ends the process.

@@ -36,9 +36,9 @@ func TestShutdownIsBounded(t *testing.T) {
 				ended := make(chan int, 1)
 				s.exit = func(code int) { ended <- code }
 				var stopped []string
-				s.Started("the first part", func() error { stopped = append(stopped, "first"); return nil })
-				s.Started("the second part", func() error { <-never; stopped = append(stopped, "second"); return errors.New("late") })
-				s.Started("the third part", func() error { stopped = append(stopped, "third"); return nil })
+				s.Add("the first part", Part{Stop: func() error { stopped = append(stopped, "first"); return nil }})
+				s.Add("the second part", Part{Stop: func() error { <-never; stopped = append(stopped, "second"); return errors.New("late") }})
+				s.Add("the third part", Part{Stop: func() error { stopped = append(stopped, "third"); return nil }})
 				began := time.Now()
 				s.Begin()
 				time.Sleep(time.Second) // the bound counts from the first request to end

@@ -125,15 +125,15 @@ func RenewLogKey(ctx context.Context, d datadir.Dir, why eventstore.Cause, stder
 
 // recordRestore records the restore that the directory has a note of, which may
 // outlast a crash: the act is recorded once.
-func (c *core) recordRestore(ctx context.Context) {
-	note, ok, err := c.dir.ReadRestored()
+func (a *app) recordRestore(ctx context.Context) {
+	note, ok, err := a.dir.ReadRestored()
 	if err == nil && ok {
-		_, err = c.acts.record(ctx, eventstore.Cause{Actor: note.Actor}, installation.RestoreLog(note.Act))
+		_, err = a.acts.record(ctx, eventstore.Cause{Actor: note.Actor}, installation.RestoreLog(note.Act))
 	}
 	if err == nil && ok {
-		err = datadir.RemoveIfExists(c.dir.Restored())
+		err = datadir.RemoveIfExists(a.dir.Restored())
 	}
 	if err != nil && ctx.Err() == nil {
-		c.log.Error().Err(err).Msg("the restore of the log could not be recorded")
+		a.Log.Error().Err(err).Msg("the restore of the log could not be recorded")
 	}
 }

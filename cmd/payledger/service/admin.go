@@ -13,13 +13,14 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/process"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/conns"
 )
 
 // Connect connects to the admin interface of a directory. If no server holds
 // it, this process does, and o says how.
-func Connect(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*cli.Client, error) {
+func Connect(ctx context.Context, d datadir.Dir, o Options, stderr io.Writer) (*cli.Client, error) {
 	var own *cli.Client
 	live, err := d.Reach(ctx, func() (err error) {
 		own, err = ownAdmin(ctx, d, o, stderr)
@@ -31,48 +32,56 @@ func Connect(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer
 	return own, err
 }
 
-// ownAdmin opens the directory and serves its admin interface to this process only.
-func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*cli.Client, error) {
-	o.Log, o.Progress = zerolog.New(io.Discard), cli.Progress(stderr, "Reading the log")
-	core, err := openCore(ctx, d, o)
+// ownAdmin opens the directory and serves its admin interface to this process.
+func ownAdmin(ctx context.Context, d datadir.Dir, o Options, stderr io.Writer) (*cli.Client, error) {
+	o.Log, o.Stderr = zerolog.New(io.Discard), stderr
+	own, err := serveOwn(func(parts *process.Parts, _ datadir.Dir) (http.Handler, error) {
+		a := &app{Options: o, dir: d, parts: parts}
+		if err := a.start(ctx, a.directory()); err != nil {
+			return nil, err
+		}
+		if missing := a.signed.Missing(); missing != "" {
+			fmt.Fprintf(stderr, "payledger: %s\n", missing)
+		}
+		return a.adminHandler(httpadmin.Config{})
+	})
 	switch {
 	case o.Reading && notWritable(err):
-		return readingAdmin(ctx, d, o, stderr, "cannot be written to")
+		return readDirectory(ctx, d, stderr, "cannot be written to")
 	case o.Reading && err != nil && d.Clustered():
-		return readingAdmin(ctx, d, o, stderr, "is a node of a cluster that does not run")
+		return readDirectory(ctx, d, stderr, "is a node of a cluster that does not run")
 	}
+	return own, err
+}
+
+// serveOwn serves to this process what opens makes: a handler, and among the parts what it needs,
+// with a temporary directory for what is derived.
+func serveOwn(open func(parts *process.Parts, tmp datadir.Dir) (http.Handler, error)) (_ *cli.Client, err error) {
+	parts := process.NewParts()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, parts.Stop())
+		}
+	}()
+	tmp, err := os.MkdirTemp("", "payledger")
 	if err != nil {
 		return nil, err
 	}
-	tmp, err := os.MkdirTemp("", "payledger")
+	parts.Add("temporary directory", process.Part{Stop: func() error { return os.RemoveAll(tmp) }})
+	handler, err := open(parts, datadir.Dir(tmp))
 	if err != nil {
-		return nil, errors.Join(err, core.close())
+		return nil, err
 	}
-	private := datadir.Dir(tmp)
-	if missing := core.signed.Missing(); missing != "" {
-		fmt.Fprintf(stderr, "payledger: %s\n", missing)
-	}
-	closeAll := func() error { return errors.Join(core.close(), core.signed.Failure(), os.RemoveAll(tmp)) }
-	handler, err := core.adminHandler(httpadmin.Config{})
-	return serveAdmin(private, handler, err, closeAll)
-}
-
-// serveAdmin serves a handler on a socket in a directory of this process. It
-// passes on an error of the handler's construction.
-func serveAdmin(private datadir.Dir, handler http.Handler, err error, closeAll func() error) (*cli.Client, error) {
+	l, err := datadir.Dir(tmp).ListenSocket()
 	if err != nil {
-		return nil, errors.Join(err, closeAll())
-	}
-	l, err := private.ListenSocket()
-	if err != nil {
-		return nil, errors.Join(err, closeAll())
+		return nil, err
 	}
 	server, err := httpserver.Serve(l, handler, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections})
 	if err != nil {
-		return nil, errors.Join(err, l.Close(), closeAll())
+		return nil, errors.Join(err, l.Close())
 	}
-	own := cli.ClientOf(private.DialSocket)
-	own.Live = false
-	own.Close = func() error { return errors.Join(server.Close(), closeAll()) }
+	parts.Add("requests", process.Part{Stop: server.Close})
+	own := cli.ClientOf(datadir.Dir(tmp).DialSocket)
+	own.Live, own.Close = false, parts.Stop
 	return own, nil
 }

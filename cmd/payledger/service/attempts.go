@@ -72,8 +72,8 @@ func handOff(h *connector.HandOff) *checkout.HandOff {
 }
 
 // ask has the provider of a payment asked now, for the operator.
-func (b *messaging) ask(ctx context.Context, payment domain.ID) error {
-	err := b.collector.Ask(ctx, payment)
+func (a *app) ask(ctx context.Context, payment domain.ID) error {
+	err := a.collector.Ask(ctx, payment)
 	if errors.Is(err, collect.ErrNoConnector) {
 		return &domain.Refusal{Code: domain.NoConnector}
 	}
@@ -81,8 +81,8 @@ func (b *messaging) ask(ctx context.Context, payment domain.ID) error {
 }
 
 // looks is how the payment is followed, for the operator.
-func (b *messaging) looks(p domain.Payment) wire.Looks {
-	l := b.collector.Looks(p)
+func (a *app) looks(p domain.Payment) wire.Looks {
+	l := a.collector.Looks(p)
 	shown := wire.Looks{Tries: l.Tries, LastError: l.Error}
 	if !l.Next.IsZero() {
 		next := domain.InstantOf(l.Next)
@@ -92,11 +92,11 @@ func (b *messaging) looks(p domain.Payment) wire.Looks {
 }
 
 // administration is what the operator can do on a running server alone.
-func (b *messaging) administration(o Options, core *core, status func() wire.Status) httpadmin.Config {
-	c := httpadmin.Config{Status: status, Parked: b.enforcer.Parked(), Routes: b.routes, Ask: b.ask, Looks: b.looks, Running: &o.Limits}
-	c.Sandbox = b.sandbox(o)
-	if core.node != nil {
-		c.Nodes, c.Promote = core.nodes, core.promote
+func (a *app) administration() httpadmin.Config {
+	c := httpadmin.Config{Status: a.status, Parked: a.enforcer.Parked(), Routes: a.routes, Ask: a.ask, Looks: a.looks, Running: &a.Limits}
+	c.Sandbox = a.sandbox()
+	if a.node != nil {
+		c.Nodes, c.Promote = a.nodes, a.promote
 	}
 	return c
 }

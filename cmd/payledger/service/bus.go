@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/merchant"
@@ -29,139 +27,149 @@ import (
 	"payledger/notifier/worker"
 )
 
-// messaging is everything that runs over NATS: the embedded server or the
-// connection to an external one, the relay, the workers and the enforcer, and
-// the sender of the notifications.
-type messaging struct {
-	address string // where subscribers and connectors connect, if anywhere
-	server  *embedded.Server
-	conn    *bus.Conn
-	noded   bool       // server and conn are a node's of a cluster
-	failed  chan error // what ended the workers, the deliveries or the relay before stop
+// connect starts the embedded server, unless an external one is named, and connects to it. That of a
+// node is started and stopped by the node.
+func (a *app) connect(ctx context.Context) (part process.Part, err error) {
+	if a.NATS.URL != "" {
+		if a.conn, err = bus.Connect(a.NATS, a.Log); err != nil {
+			return part, cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
+		}
+		if n := len(a.acts.now().Consumers); n > 0 {
+			a.Log.Warn().Int("consumers", n).Msg("the consumers of this directory are those of the embedded NATS server: none of them can read from the one of --nats-url")
+		}
+		part.Stop = func() error { a.conn.Close(); return nil }
+		return part, nil
+	}
+	config := embedded.Config{
+		Dir: a.dir.NATS(), Listen: a.NATSListen, TLS: a.NATSTLS, Log: a.Log, Metrics: a.metrics,
+		Consumers: bus.Consumers{All: a.consumers.All, Progress: a.consumers.Progress},
+	}
+	if a.NATSListen != "" {
+		// The address is tried here first, because the system's error is the clearest.
+		l, err := httpserver.Listen(ctx, "nats-listen", a.NATSListen)
+		if err != nil {
+			return part, err
+		}
+		config.Listen = l.Addr().String()
+		if err := l.Close(); err != nil {
+			return part, err
+		}
+		if config.Credentials, err = clusternode.Credentials(a.dir); err != nil {
+			return part, err
+		}
+	}
+	if a.node != nil {
+		err = a.node.Start(ctx, config)
+		a.nats, a.conn = a.node.Server, a.node.Conn
+	} else if a.nats, err = embedded.Start(config); err == nil {
+		part.Run, part.Stop = a.nats.Run, func() error {
+			if a.conn != nil {
+				a.conn.Close()
+			}
+			a.nats.Shutdown()
+			return nil
+		}
+		a.conn, err = a.nats.Connect()
+	} else if errors.Is(err, syscall.EADDRINUSE) {
+		err = cli.Errorf(cli.ExitAddress, "--nats-listen %s: %w", a.NATSListen, err)
+	} else {
+		err = fmt.Errorf("starting the embedded NATS server: %w", err)
+	}
+	if err != nil {
+		return part, err
+	}
+	if addr := a.nats.Addr(); addr != nil {
+		a.at.NATSAddress = addr.String()
+	}
+	return part, nil
+}
 
-	checkpoints *bus.Checkpoints
-	enforcer    *signals.Enforcer
-	watchdog    atomic.Pointer[notifier.Watchdog] // nil: there is nothing to watch
-	routes      *routes
-	collector   *collect.Collector
-
-	stopWork, stopServer func() error
+// openRoutes makes the connectors of the routes, and what works with them.
+func (a *app) openRoutes(context.Context) (part process.Part, err error) {
+	if a.routes, err = openRoutes(a.Options, a.conn.NATS(), a.acts); err != nil {
+		return part, err
+	}
+	a.routes.watch(a.metrics)
+	a.collector = collect.New(collect.Config{
+		Ledger: a.ledger, IDs: a.ids, Now: time.Now, Routes: a.routes.set, Views: a.views, Signal: connector.NewSender(a.conn.NATS()).Send,
+		ReturnURL: a.links.ReturnURL, Paused: a.acts.paused, Log: a.Log, Metrics: a.metrics, Tracer: a.tracer,
+	})
+	a.watchConnectors()
+	a.routes.loaded = func() {
+		a.collector.RoutesChanged()
+		for route := range a.routes.set.Routes().Connectors {
+			a.seed(route)
+		}
+	}
+	a.routes.loaded()
+	a.enforcer = signals.New(signals.Config{
+		Conn: a.conn, Ledger: a.ledger, LogID: a.store.LogID(), IDs: a.ids, Routes: a.routes.set.Names, Log: a.Log, Metrics: a.metrics,
+	})
+	a.published = bus.NewCheckpoints(a.conn, a.store.LogID(), a.Log, a.metrics)
+	return process.Part{Run: a.routes.run}, nil
 }
 
 // checkWait is how long the start waits for an external NATS server to say which
 // log its EVENTS is a copy of. If it does not answer, the start goes on.
 const checkWait = 5 * time.Second
 
-// startBus starts everything on NATS. It fails only for causes that the operator
-// must remove; an unavailable JetStream is waited for in the background.
-func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, err error) {
-	b := &messaging{failed: make(chan error, 4)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.stop())
-		}
-	}()
-	if err := b.connect(c, o, metrics); err != nil {
-		return nil, err
-	}
-	if n := len(c.acts.now().Consumers); n > 0 && b.server == nil {
-		o.Log.Warn().Int("consumers", n).Msg("the consumers of this directory are those of the embedded NATS server: none of them can read from the one of --nats-url")
-	}
-	if b.routes, err = openRoutes(o, b.conn.NATS(), c.acts); err != nil {
-		return nil, err
-	}
-	b.routes.watch(metrics)
-	b.collector = collect.New(collect.Config{
-		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Routes: b.routes.set, Views: c.views, Signal: connector.NewSender(b.conn.NATS()).Send,
-		ReturnURL: c.links.ReturnURL, Paused: c.acts.paused, Log: o.Log, Metrics: metrics, Tracer: c.tracer,
+// startDuties starts what one process at a time does for the whole log: alone, or while it is the
+// leader of a cluster. It fails only for causes that the operator must remove; an unavailable
+// JetStream is waited for.
+func (a *app) startDuties(ctx context.Context, parts *process.Parts, metrics prometheus.Registerer) error {
+	copier := relay.New(relay.Config{Conn: a.conn, Store: a.store, LogID: a.store.LogID(), Log: a.Log, Metrics: metrics})
+	a.consumers.Attach(consumers.Live{
+		Address: a.at.NATSAddress, External: a.nats == nil, Users: a.nats.ReloadConsumers, Durables: copier.Durables().KeepNow,
 	})
-	b.watchConnectors(metrics, c.views)
-	b.routes.loaded = func() {
-		b.collector.RoutesChanged()
-		for route := range b.routes.set.Routes().Connectors {
-			c.seed(route)
-		}
-	}
-	b.routes.loaded()
-	b.enforcer = signals.New(signals.Config{
-		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Routes: b.routes.set.Names, Log: o.Log, Metrics: metrics,
-	})
-	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
-	if c.node != nil { // it watches its NATS server itself
-		b.stopServer = b.run(c.consumers.Run, b.routes.run, func(ctx context.Context) error {
-			return c.acts.follow(ctx, c.store, func() {
-				b.routes.free()
-				if err := b.server.ReloadConsumers(); err != nil {
-					c.node.Report(err)
-				}
-			})
-		})
-		b.stopWork = b.run(func(ctx context.Context) error { return c.runLeaderDuties(ctx, b, o, metrics) })
-		return b, nil
-	}
-	watched := func(context.Context) error { return nil }
-	if b.server != nil {
-		watched = b.server.Run
-	}
-	if b.stopWork, err = b.begin(c, o, metrics); err != nil {
-		return nil, err
-	}
-	b.stopServer = b.run(watched, c.consumers.Run, b.routes.run)
-	return b, nil
-}
-
-// begin begins what one process at a time does for the whole log. stop stops the workers,
-// then the deliveries and the relay.
-func (b *messaging) begin(c *core, o Options, metrics prometheus.Registerer) (stop func() error, err error) {
-	copier := relay.New(relay.Config{Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics})
-	c.consumers.Attach(consumers.Live{
-		Address: b.address, External: b.server == nil, Users: b.server.ReloadConsumers, Durables: copier.Durables().KeepNow,
-	})
-	if o.NATS.URL != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
+	if a.NATS.URL != "" {
+		ctx, cancel := context.WithTimeout(ctx, checkWait)
 		defer cancel()
 		var foreign *bus.ForeignStreamError
 		if err := copier.Check(ctx); errors.As(err, &foreign) {
-			return nil, cli.Errorf(cli.ExitDirectory, "--nats-url: %w", foreign)
+			return cli.Errorf(cli.ExitDirectory, "--nats-url: %w", foreign)
 		}
 	}
 	workers, err := worker.New(worker.Config{
-		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Table: b.routes.set.Table, Split: b.routes.acts.split,
-		Again: b.routes.freed, Unrouted: c.views, Due: c.views, Settlements: c.views, Settling: &c.settling, Log: o.Log, Metrics: metrics,
+		Ledger: a.ledger, IDs: a.ids, Now: time.Now, Table: a.routes.set.Table, Split: a.acts.split,
+		Again: a.routes.freed, Unrouted: a.views, Due: a.views, Settlements: a.views, Settling: &a.settling, Log: a.Log, Metrics: metrics,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var stall time.Duration // the default
-	if b.noded {
+	if a.node != nil {
 		stall = time.Minute // elections come first
 	}
 	watchdog := notifier.NewWatchdog(notifier.WatchdogConfig{
-		Stall:  stall,
-		Server: b.server, Conn: b.conn, Relay: copier, Enforcer: b.enforcer,
-		Log: o.Log, Metrics: metrics,
+		Stall: stall, Server: a.nats, Conn: a.conn, Relay: copier, Enforcer: a.enforcer, Log: a.Log, Metrics: metrics,
 	})
-	b.watchdog.Store(watchdog)
-	stopRelay := b.run(copier.Run, b.checkpoints.Run)
-	stopDeliveries := b.run(func(ctx context.Context) error {
-		c.recordRestore(ctx) // what was sent before a restore is unknown
-		return c.deliveries.send(ctx, metrics)
-	})
-	stopWorkers := b.run(workers.Run, b.enforcer.Run, watchdog.Run, b.collector.Run,
-		func(ctx context.Context) error { return c.watchDifferences(ctx, metrics, b.routes.set.Names) },
-		func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) },
-		func(ctx context.Context) error { return b.conn.AnswerDetails(ctx, c.payment) })
-	return func() error { return errors.Join(stopWorkers(), stopDeliveries(), stopRelay()) }, nil
+	parts.Go("relay", copier.Run)
+	parts.Go("publication of checkpoints", a.published.Run)
+	parts.Go("sending of webhooks", func(ctx context.Context) error { return a.sendWebhooks(ctx, metrics) })
+	parts.Go("workers", workers.Run)
+	parts.Go("outcomes", a.enforcer.Run)
+	parts.Go("collecting", a.collector.Run)
+	parts.Go("hearing of payments", func(ctx context.Context) error { return a.conn.Hear(ctx, collect.Heard(), a.collector.Hear) })
+	parts.Go("details", func(ctx context.Context) error { return a.conn.AnswerDetails(ctx, a.payment) })
+	parts.Go("differences", func(ctx context.Context) error { return a.watchDifferences(ctx, metrics) })
+	a.watchdog.Store(watchdog)
+	parts.Add("watchdog", process.Part{Run: watchdog.Run, Stop: func() error { a.watchdog.Store(nil); return nil }})
+	return nil
+}
+
+// signCheckpoints signs and publishes checkpoints as events arrive.
+func (a *app) signCheckpoints(context.Context) (process.Part, error) {
+	return process.Part{Run: func(ctx context.Context) error { a.signed.Follow(ctx, a.published.Publish); return nil }}, nil
 }
 
 // payment is a payment of the project as the log has it now.
-func (c *core) payment(ctx context.Context, project string, id domain.ID) (domain.Payment, error) {
-	if _, err := c.views.Fresh(ctx, eventstore.Filter(eventstore.PaymentStream(project, id))); err != nil {
+func (a *app) payment(ctx context.Context, project string, id domain.ID) (domain.Payment, error) {
+	if _, err := a.views.Fresh(ctx, eventstore.Filter(eventstore.PaymentStream(project, id))); err != nil {
 		return domain.Payment{}, err
 	}
-	p, found, err := c.views.Payment(ctx, id)
+	p, found, err := a.views.Payment(ctx, id)
 	if err == nil && !found {
-		err = c.views.Overlooked(ctx, project, id)
+		err = a.views.Overlooked(ctx, project, id)
 	}
 	if err == nil && (!found || p.Project != project) {
 		err = &domain.Refusal{Code: domain.PaymentNotFound}
@@ -169,105 +177,12 @@ func (c *core) payment(ctx context.Context, project string, id domain.ID) (domai
 	return p, err
 }
 
-// run starts the parts together and answers how to stop them and wait, which may be done
-// twice.
-func (b *messaging) run(parts ...func(context.Context) error) (stop func() error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	g, ctx := errgroup.WithContext(ctx)
-	for _, part := range parts {
-		g.Go(func() error { return part(ctx) })
-	}
-	done := make(chan error, 1)
-	go func() {
-		err := g.Wait()
-		if err != nil {
-			b.failed <- err
-		}
-		done <- err
-	}()
-	return sync.OnceValue(func() error {
-		cancel()
-		return <-done
-	})
-}
-
-// connect starts the embedded server, unless an external one is named or a node has
-// started its own, and connects to it.
-func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (err error) {
-	if o.NATS.URL != "" {
-		if b.conn, err = bus.Connect(o.NATS, o.Log); err != nil {
-			return cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
-		}
-		return nil
-	}
-	config := embedded.Config{
-		Dir: c.dir.NATS(), Listen: o.NATSListen, TLS: o.NATSTLS, Log: o.Log, Metrics: metrics,
-		Consumers: bus.Consumers{All: c.consumers.All, Progress: c.consumers.Progress},
-	}
-	if o.NATSListen != "" {
-		// The address is tried here first, because the system's error is the clearest.
-		l, err := httpserver.Listen(context.Background(), "nats-listen", o.NATSListen)
-		if err != nil {
-			return err
-		}
-		config.Listen = l.Addr().String()
-		if err := l.Close(); err != nil {
-			return err
-		}
-		if config.Credentials, err = clusternode.Credentials(c.dir); err != nil {
-			return err
-		}
-	}
-	if c.node != nil {
-		b.noded = true
-		err = c.node.Start(context.Background(), config)
-		b.server, b.conn = c.node.Server, c.node.Conn
-	} else {
-		b.server, err = embedded.Start(config)
-	}
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE) && c.node == nil:
-		return cli.Errorf(cli.ExitAddress, "--nats-listen %s: %w", o.NATSListen, err)
-	case err != nil && c.node == nil:
-		return fmt.Errorf("starting the embedded NATS server: %w", err)
-	case err != nil:
-		return err
-	}
-	if addr := b.server.Addr(); addr != nil {
-		b.address = addr.String()
-	}
-	if b.conn == nil {
-		b.conn, err = b.server.Connect()
-	}
-	return err
-}
-
-// stop stops the work, the connection and the server; those of a node are the node's.
-func (b *messaging) stop() error {
-	var errs []error
-	for _, stop := range []func() error{b.stopWork, b.stopServer} {
-		if stop != nil {
-			errs = append(errs, stop())
-		}
-	}
-	if b.noded {
-		return errors.Join(errs...)
-	}
-	if b.conn != nil {
-		b.conn.Close()
-	}
-	if b.server != nil {
-		b.server.Shutdown()
-	}
-	return errors.Join(errs...)
-}
-
 // sandbox plays the provider, nil where that is off.
-func (b *messaging) sandbox(o Options) merchant.Sandbox {
-	if !o.Sandbox {
+func (a *app) sandbox() merchant.Sandbox {
+	if !a.Sandbox {
 		return nil
 	}
-	return sandbox{connector.NewSandbox(b.conn.NATS(), time.Now), b.routes.set}
+	return sandbox{connector.NewSandbox(a.conn.NATS(), time.Now), a.routes.set}
 }
 
 // sandbox plays the provider of routes that have no other: a payment whose money a real

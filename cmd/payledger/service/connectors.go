@@ -38,13 +38,13 @@ func attemptsLately(ctx context.Context, all *projections.Engine) (map[string]vi
 
 // connectors say what the connectors of the routes do, by route. Where the
 // projections do not answer in time, there are no attempts.
-func (b *messaging) connectors(all *projections.Engine) []wire.ConnectorStatus {
+func (a *app) connectors() []wire.ConnectorStatus {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
 	defer cancel()
-	lately, err := attemptsLately(ctx, all)
-	backlogs := b.collector.Backlogs()
+	lately, err := attemptsLately(ctx, a.views)
+	backlogs := a.collector.Backlogs()
 	names := make(map[string]bool)
-	for route, opened := range b.routes.set.Routes().Connectors {
+	for route, opened := range a.routes.set.Routes().Connectors {
 		names[route] = opened.Connector != nil
 	}
 	for route, backlog := range backlogs {
@@ -63,7 +63,7 @@ func (b *messaging) connectors(all *projections.Engine) []wire.ConnectorStatus {
 		n := lately[route]
 		row := wire.ConnectorStatus{
 			Route: route, RouteAttempts: wire.AttemptsOf(n.Begun, n.Paid, n.Failed), Open: backlogs[route].Work, Lost: backlogs[route].Lost,
-			Paused: b.routes.acts.paused(route),
+			Paused: a.acts.paused(route),
 		}
 		if row.Open == nil {
 			row.Open = make(map[domain.WorkKind]int)
@@ -80,9 +80,9 @@ type successCollector struct {
 }
 
 // watchConnectors registers the metric of the success rate.
-func (b *messaging) watchConnectors(m prometheus.Registerer, all *projections.Engine) {
-	m.MustRegister(successCollector{
-		func() []wire.ConnectorStatus { return b.connectors(all) },
+func (a *app) watchConnectors() {
+	a.metrics.MustRegister(successCollector{
+		a.connectors,
 		prometheus.NewDesc("payledger_attempts_success_ratio", "Paid ones of the attempts that ended in the last 24 hours; NaN when none did.", []string{"route"}, nil),
 	})
 }

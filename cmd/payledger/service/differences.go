@@ -29,17 +29,17 @@ type differences struct {
 
 // watchDifferences keeps the age of the oldest difference, until ctx ends. A route without a report
 // is not compared with any, and without any route the log is not read.
-func (c *core) watchDifferences(ctx context.Context, m prometheus.Registerer, routes func() []string) error {
+func (a *app) watchDifferences(ctx context.Context, m prometheus.Registerer) error {
 	age := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "payledger_settlement_oldest_difference_seconds",
 		Help: "Age of the oldest difference between outcomes and settlement reports, of routes that have a report, as reconcile lists them; 0 without any. Looked for once a minute.",
 	})
 	health.Register(m, age)
-	d := differences{ledger: c.ledger, open: settlement.NewOpen(nil)}
+	d := differences{ledger: a.ledger, open: settlement.NewOpen(nil)}
 	for more := true; more; more = health.Pause(ctx, time.Minute) {
-		if err := d.fold(ctx, routes()); err != nil {
+		if err := d.fold(ctx, a.routes.set.Names()); err != nil {
 			if ctx.Err() == nil {
-				c.log.Error().Err(err).Msg("differences between outcomes and settlement reports cannot be looked for")
+				a.Log.Error().Err(err).Msg("differences between outcomes and settlement reports cannot be looked for")
 			}
 			continue
 		}

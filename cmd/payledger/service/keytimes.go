@@ -82,13 +82,14 @@ func (k *keyTimes) LastUse(key string) (domain.Instant, bool) {
 
 // Run writes times of use to the file about once a minute until ctx ends, and then once
 // more.
-func (k *keyTimes) Run(ctx context.Context) {
+func (k *keyTimes) Run(ctx context.Context) error {
 	for more := true; more; {
 		more = health.Pause(ctx, flushEvery)
 		if err := k.flush(); err != nil {
 			k.log.Warn().Err(err).Msg("when API keys were used last could not be written")
 		}
 	}
+	return nil
 }
 
 // flush writes the file if a time has changed.

@@ -2,26 +2,21 @@ package service
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
-	"path/filepath"
-	"time"
-
-	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/export"
+	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
-	httpadmin "payledger/httpapi/admin"
-	"payledger/httpapi/merchant"
 	"payledger/projections"
 )
 
@@ -122,33 +117,27 @@ func checkCopy(ctx context.Context, store *bolt.Store, given datadir.TrustAnchor
 const progressEach = 1 << 13
 
 // ReadFile checks the log in a file and serves the admin interface on it to this process, for
-// commands that only read. Everything derived from it lies in a temporary directory. With booksOnly
-// only balances can be asked for.
-func ReadFile(ctx context.Context, path string, given datadir.TrustAnchors, booksOnly bool, stderr io.Writer) (_ *cli.Client, err error) {
-	log, err := openChecked(ctx, path, given, stderr)
-	if err != nil {
-		return nil, err
-	}
-	tmp, err := os.MkdirTemp("", "payledger")
-	if err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	closeAll := func() error { return errors.Join(log.Close(), os.RemoveAll(tmp)) }
-	codec := eventstore.NewCodec()
-	views, err := projections.Open(ctx, projections.Config{
-		Path: filepath.Join(tmp, "projections.db"), Store: log, Codec: codec, LogID: log.LogID(), BooksOnly: booksOnly,
-		Progress: cli.Progress(stderr, "Reading the log"),
+// commands that only read. With booksOnly only balances can be asked for.
+func ReadFile(ctx context.Context, path string, given datadir.TrustAnchors, booksOnly bool, stderr io.Writer) (*cli.Client, error) {
+	return serveOwn(func(parts *process.Parts, tmp datadir.Dir) (http.Handler, error) {
+		log, err := openChecked(ctx, path, given, stderr)
+		if err != nil {
+			return nil, err
+		}
+		parts.Add("event log", process.Part{Stop: log.Close})
+		ledger := eventstore.Ledger{Store: log, Codec: eventstore.NewCodec()}
+		views, err := projections.Open(ctx, projections.Config{
+			Path: tmp.Projections(), Store: log, Codec: ledger.Codec, LogID: log.LogID(), BooksOnly: booksOnly,
+			Progress: cli.Progress(stderr, "Reading the log"),
+		})
+		if err != nil {
+			return nil, err
+		}
+		parts.Add("projections", process.Part{Stop: views.Close})
+		var checkpoint func(context.Context) ([]byte, error)
+		if of, bundle := log.(*export.Log); bundle {
+			checkpoint = of.Checkpoint
+		}
+		return readOnly(ledger, views, nil, checkpoint)
 	})
-	if err != nil {
-		return nil, errors.Join(err, closeAll())
-	}
-	config := httpadmin.Config{Log: zerolog.New(io.Discard), Config: merchant.Config{
-		Ledger: eventstore.Ledger{Store: log, Codec: codec}, Views: views,
-		IDs: domain.NewIDs(time.Now, rand.Reader, domain.ID{}), PublicURL: "http://payledger", Stopping: context.Background(),
-	}}
-	if of, bundle := log.(*export.Log); bundle {
-		config.Checkpoint = of.Checkpoint
-	}
-	handler, err := httpadmin.New(config)
-	return serveAdmin(datadir.Dir(tmp), handler, err, func() error { return errors.Join(views.Close(), closeAll()) })
 }

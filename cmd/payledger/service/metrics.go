@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore/diskspace"
+	"payledger/notifier/health"
 	"payledger/projections"
 )
 
@@ -25,9 +25,15 @@ import (
 const scrapePatience = time.Second
 
 // operatorHandler serves metrics and profiles.
-func operatorHandler(metrics prometheus.Gatherer) http.Handler {
+func (a *app) operatorHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		all := prometheus.Gatherers{a.metrics}
+		if term := a.term.Load(); term != nil {
+			all = append(all, term)
+		}
+		promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	})
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -52,9 +58,6 @@ func newMetrics() *prometheus.Registry {
 
 // commitMetrics measure the groups of commits: two observations a group.
 func commitMetrics(m prometheus.Registerer) func(commits int, took time.Duration) {
-	if m == nil {
-		return nil
-	}
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "payledger_log_commit_duration_seconds", Help: "How long a group of commits took until it was synced.",
 		Buckets: prometheus.ExponentialBuckets(0.00025, 2, 15),
@@ -77,9 +80,6 @@ func commitMetrics(m prometheus.Registerer) func(commits int, took time.Duration
 // seed lets the counters of a route begin with 0, so that its first payment is seen
 // as growth.
 func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, before, after *domain.Payment), seed func(route string)) {
-	if m == nil {
-		return nil, func(string) {}
-	}
 	payments := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "payledger_payments_total", Help: "Payments that came to a status since the start, by their route; empty while they have none.",
 	}, []string{"status", "route"})
@@ -128,31 +128,50 @@ func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, befor
 	}, seed
 }
 
-// watchMoney registers the metrics of money that waits for the operator. Each reads one row at a
-// scrape.
-func watchMoney(m prometheus.Registerer, views *projections.Engine) {
-	m.MustRegister(
-		suspenseCollector{views, prometheus.NewDesc("payledger_suspense_amount",
-			"Money on the suspense accounts, in units of the currency; it is owed to someone, and the operator has to clear it.", []string{"currency"}, nil)},
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payledger_payment_oldest_unrouted_age_seconds", Help: "Age of the oldest payment that waits for its route; 0 when none does.",
-		}, func() float64 {
-			ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
-			defer cancel()
-			at, waits, err := views.OldestUnrouted(ctx)
-			if err != nil {
-				return math.NaN()
-			}
-			if !waits {
-				return 0
-			}
-			created, err := views.TimeOf(ctx, at)
-			if err != nil {
-				return math.NaN()
-			}
-			return max(0, time.Since(created.Time()).Seconds())
-		}),
-	)
+// watchDirectory registers the metrics of the directory, of the log's faults, and of money that waits
+// for the operator, which each read one row at a scrape.
+func (a *app) watchDirectory() {
+	watchNode(a.metrics, a.node)
+	free, floor, full := a.space()
+	if full != nil {
+		a.Log.Error().Err(full).Uint64("free_bytes", free).Uint64("min_free_bytes", floor).Msg("nothing new is recorded until there is room; reading goes on")
+	}
+	is := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	health.GaugeFunc(a.metrics, "payledger_log_suspended", "1 while nothing more is recorded, because the event log is damaged or its file is not at its place.",
+		func() float64 { return is(a.ready() != nil) })
+	health.GaugeFunc(a.metrics, "payledger_log_damaged", "1 when damage to the event log was found since the start.",
+		func() float64 { return is(a.store.Damaged()) })
+	health.GaugeFunc(a.metrics, "payledger_disk_free_bytes", "Free bytes on the disk of the data directory.", func() float64 {
+		free, err := diskspace.Free(string(a.dir))
+		if err != nil {
+			return math.NaN()
+		}
+		return float64(free)
+	})
+	health.GaugeFunc(a.metrics, "payledger_disk_free_min_bytes", "Free bytes below which nothing is recorded.", func() float64 { return float64(floor) })
+	a.metrics.MustRegister(suspenseCollector{a.views, prometheus.NewDesc("payledger_suspense_amount",
+		"Money on the suspense accounts, in units of the currency; it is owed to someone, and the operator has to clear it.", []string{"currency"}, nil)})
+	health.GaugeFunc(a.metrics, "payledger_payment_oldest_unrouted_age_seconds", "Age of the oldest payment that waits for its route; 0 when none does.", func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+		defer cancel()
+		at, waits, err := a.views.OldestUnrouted(ctx)
+		if err != nil {
+			return math.NaN()
+		}
+		if !waits {
+			return 0
+		}
+		created, err := a.views.TimeOf(ctx, at)
+		if err != nil {
+			return math.NaN()
+		}
+		return max(0, time.Since(created.Time()).Seconds())
+	})
 }
 
 // suspenseCollector is the suspense of all projects by currency.
@@ -185,22 +204,4 @@ func (c suspenseCollector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, amount, label)
 		}
 	}
-}
-
-// watchDisk registers the metrics of the free space on the disk of the data directory.
-func watchDisk(m prometheus.Registerer, d datadir.Dir, floor uint64) {
-	m.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payledger_disk_free_bytes", Help: "Free bytes on the disk of the data directory.",
-		}, func() float64 {
-			free, err := diskspace.Free(string(d))
-			if err != nil {
-				return math.NaN()
-			}
-			return float64(free)
-		}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payledger_disk_free_min_bytes", Help: "Free bytes below which nothing is recorded.",
-		}, func() float64 { return float64(floor) }),
-	)
 }

@@ -4,68 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/clusternode"
-	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/bolt"
 	"payledger/eventstore/replog"
 	"payledger/httpapi/account"
 	"payledger/httpapi/wire"
 	"payledger/notifier/health"
 )
 
-// clusterOf is what the directory is in a cluster; nil: it is alone.
-func clusterOf(d datadir.Dir, o Options) (*clusternode.Cluster, error) {
-	c, err := clusternode.Load(d)
-	if err == nil && c != nil && o.NATS.URL != "" {
-		err = cli.Errorf(cli.ExitUsage, "--nats-url: %s is a node of a cluster, whose nodes have NATS servers of their own: leave it out", d)
-	}
-	return c, err
-}
-
-// opened is the log of a directory, whose file it is in any case.
-type opened struct {
-	file *bolt.Store
-	log  eventstore.Store  // what is appended to
-	node *clusternode.Node // nil: the directory is alone
-	io.Closer
-}
-
-// openLog opens the log. ids observe what other nodes add to it.
-func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs) (opened, error) {
-	options := bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log), Committed: o.Committed, Erased: o.erased}
-	if o.Cluster == nil {
-		store, err := d.Open(options)
-		if err != nil {
-			return opened{}, err
-		}
-		return opened{file: store, log: traced(store, o.Tracer), Closer: store}, nil
-	}
-	options.Newest = ids.Observe
-	version, _ := process.BuiltFrom()
-	node, err := o.Cluster.Open(ctx, clusternode.Config{Dir: d, Listen: o.NodeListen, Bolt: options, Log: o.Log, Version: version})
-	if err != nil {
-		return opened{}, err
-	}
-	return opened{file: node.Store.Store, log: traced(node.Store, o.Tracer), node: node, Closer: node}, nil
-}
-
 // forwarded has requests for what is in the log answered by the leader of the cluster.
-func (c *core) forwarded(listener string, local http.Handler, here func(path string) bool) http.Handler {
-	if c.node == nil {
+func (a *app) forwarded(listener string, local http.Handler, here func(path string) bool) http.Handler {
+	if a.node == nil {
 		return local
 	}
-	leaders := c.node.Port.Forward(listener, local)
+	leaders := a.node.Port.Forward(listener, local)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if here(r.URL.Path) {
 			local.ServeHTTP(w, r)
@@ -138,40 +98,54 @@ const readTime = 3 * time.Second
 
 // answers says why requests should not come here, nil if they can: they cannot be answered, or
 // this node may not become the leader.
-func (c *core) answers() error {
-	if err := c.ready(); err != nil || c.node == nil {
+func (a *app) answers() error {
+	if err := a.ready(); err != nil || a.node == nil {
 		return err
 	}
-	if why := c.node.Store.Status().Unfit; why != "" {
+	if why := a.node.Store.Status().Unfit; why != "" {
 		return errors.New(why)
 	}
-	ctx, cancel := context.WithTimeout(c.stopping, readTime)
+	ctx, cancel := context.WithTimeout(a.stopping, readTime)
 	defer cancel()
-	return c.node.Store.Serves(ctx)
+	return a.node.Store.Serves(ctx)
 }
 
-// awaitPart waits until a node takes part in its cluster, or cannot any more; false: it is to
-// be stopped before.
-func (c *core) awaitPart(ctx context.Context) bool {
-	if c.node == nil || c.node.Store.Serves(ctx) == nil {
-		return true
+// takePart waits until a node takes part in its cluster, or cannot any more.
+func (a *app) takePart(ctx context.Context) (part process.Part, err error) {
+	if a.node == nil || a.node.Store.Serves(ctx) == nil {
+		return part, nil
 	}
-	c.log.Info().Str("node", c.node.Node).Msg("waiting for the other nodes of the cluster")
+	a.Log.Info().Str("node", a.node.Node).Msg("waiting for the other nodes of the cluster")
 	for health.Pause(ctx, roleEvery) {
-		if c.store.Err() != nil || c.node.Store.Status().Stopped != "" || c.node.Store.Serves(ctx) == nil {
-			return true
+		if a.store.Err() != nil || a.node.Store.Status().Stopped != "" || a.node.Store.Serves(ctx) == nil {
+			return part, nil
 		}
 	}
-	return false
+	return part, ctx.Err()
+}
+
+// followActs takes up what operators do at other nodes.
+func (a *app) followActs(context.Context) (part process.Part, err error) {
+	if a.node != nil {
+		part.Run = func(ctx context.Context) error {
+			return a.acts.follow(ctx, a.store, func() {
+				a.routes.free()
+				if err := a.nats.ReloadConsumers(); err != nil {
+					a.node.Report(err)
+				}
+			})
+		}
+	}
+	return part, nil
 }
 
 // nodes are the cluster's for the operator.
-func (c *core) nodes(ctx context.Context) []wire.Node {
+func (a *app) nodes(ctx context.Context) []wire.Node {
 	var all []wire.Node
-	keys := c.signed.WitnessKeys(ctx)
-	for _, s := range c.node.Store.Statuses(ctx) {
+	keys := a.signed.WitnessKeys(ctx)
+	for _, s := range a.node.Store.Statuses(ctx) {
 		n := wire.Node{
-			Node: s.Name, Here: s.Name == c.node.Node, Role: wire.RoleFollower, Position: uint64(s.Position), Lag: s.Last - s.Message,
+			Node: s.Name, Here: s.Name == a.node.Node, Role: wire.RoleFollower, Position: uint64(s.Position), Lag: s.Last - s.Message,
 			Version: s.Version, WitnessKey: keys[s.Name], Trouble: s.Trouble,
 		}
 		switch {
@@ -200,60 +174,67 @@ func (c *core) nodes(ctx context.Context) []wire.Node {
 const promoteTime = 15 * time.Second
 
 // promote makes a node the leader.
-func (c *core) promote(ctx context.Context, node string) error {
+func (a *app) promote(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, promoteTime)
 	defer cancel()
-	return c.node.Store.Promote(ctx, node)
+	return a.node.Store.Promote(ctx, node)
 }
 
 // withdraw has another node lead before this one stops.
-func (c *core) withdraw() {
-	if c.node == nil {
+func (a *app) withdraw() {
+	if a.node == nil {
 		return
 	}
-	if err := c.node.Withdraw(context.Background()); err != nil {
-		c.log.Warn().Err(err).Msg("no other node has become the leader before this one stops: requests are refused until one does")
+	if err := a.node.Withdraw(context.Background()); err != nil {
+		a.Log.Warn().Err(err).Msg("no other node has become the leader before this one stops: requests are refused until one does")
 	}
 }
 
 // roleEvery is how often a node looks whether it is the leader.
 const roleEvery = 50 * time.Millisecond
 
-// runLeaderDuties does the work of the whole log while this node is the leader, with
-// parts that know nothing of an earlier time.
-func (c *core) runLeaderDuties(ctx context.Context, b *messaging, o Options, metrics prometheus.Registerer) (err error) {
-	var end func() error // nil: another node is the leader
-	defer func() {
-		if end != nil {
-			err = errors.Join(err, end())
+// lead starts the duties of a directory that is alone at once, and a node's whenever it becomes the
+// leader, with parts that know nothing of an earlier time; they stop when it is not any more.
+func (a *app) lead(ctx context.Context) (part process.Part, err error) {
+	if a.node == nil {
+		return part, a.startDuties(ctx, a.parts, a.metrics)
+	}
+	return process.Part{Run: a.followElections}, nil
+}
+
+func (a *app) followElections(ctx context.Context) (err error) {
+	var duties *process.Parts // nil: another node is the leader
+	stop := func() error {
+		if duties == nil {
+			return nil
 		}
-	}()
+		err := duties.Stop()
+		a.term.Store(nil)
+		duties = nil
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	for health.Pause(ctx, roleEvery) {
-		switch _, ready := c.node.Leader(); {
-		case ready && end == nil:
-			t := &process.Term{Registerer: metrics}
-			stop, err := b.begin(c, o, t)
-			if err != nil {
-				t.End()
-				if errors.As(err, new(*eventstore.FatalError)) {
-					return fmt.Errorf("taking over the work: %w", err)
+		switch _, leads := a.node.Leader(); {
+		case leads && duties == nil:
+			metrics := prometheus.NewRegistry()
+			duties = a.parts.Sub()
+			a.term.Store(metrics)
+			if err := a.startDuties(ctx, duties, metrics); err != nil {
+				if err = errors.Join(fmt.Errorf("taking over the work: %w", err), stop()); errors.As(err, new(*eventstore.FatalError)) {
+					return err
 				}
-				c.node.Report(fmt.Errorf("taking over the work: %w", err))
+				a.node.Report(err)
 				continue
 			}
-			end = func() error {
-				b.watchdog.Store(nil)
-				err := stop()
-				t.End()
+			a.Log.Info().Str("node", a.node.Node).Msg("this node is the leader now: it writes the log, collects payments and sends webhooks")
+		case duties != nil && duties.Failed().Err() != nil:
+			return nil // stop says why
+		case !leads && duties != nil:
+			if err := stop(); err != nil {
 				return err
 			}
-			c.log.Info().Str("node", c.node.Node).Msg("this node is the leader now: it writes the log, collects payments and sends webhooks")
-		case !ready && end != nil:
-			err, end = end(), nil
-			if err != nil {
-				return err
-			}
-			c.log.Info().Str("node", c.node.Node).Msg("this node is not the leader any more: it follows")
+			a.Log.Info().Str("node", a.node.Node).Msg("this node is not the leader any more: it follows")
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"payledger/cmd/payledger/process"
 	"payledger/notifier/health"
 )
 
@@ -14,7 +15,7 @@ const (
 	scrubRetry = 10 * time.Second
 )
 
-// scrubs wants the files scrubbed: see core.scrub. It is full at first, because a crash may have come
+// scrubs wants the files scrubbed: see app.scrub. It is full at first, because a crash may have come
 // between an erasure and the scrub after it.
 func scrubs() chan struct{} {
 	wanted := make(chan struct{}, 1)
@@ -24,7 +25,7 @@ func scrubs() chan struct{} {
 
 // scrub overwrites what was erased in the files of the log and of the views, soon after each
 // erasure, until ctx ends.
-func (c *core) scrub(ctx context.Context, wanted chan struct{}) {
+func (a *app) scrub(ctx context.Context, wanted chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -32,12 +33,12 @@ func (c *core) scrub(ctx context.Context, wanted chan struct{}) {
 		case <-wanted:
 		}
 		for more := health.Pause(ctx, scrubAfter); more; more = health.Pause(ctx, scrubRetry) {
-			err := errors.Join(c.views.Scrub(ctx), c.store.Scrub(ctx))
+			err := errors.Join(a.views.Scrub(ctx), a.store.Scrub(ctx))
 			if err == nil {
 				break
 			}
 			if ctx.Err() == nil {
-				c.log.Warn().Err(err).Msg("what was erased cannot be overwritten in the files yet")
+				a.Log.Warn().Err(err).Msg("what was erased cannot be overwritten in the files yet")
 			}
 		}
 	}
@@ -51,4 +52,9 @@ func want(wanted chan struct{}) func() {
 		default: // one is asked for
 		}
 	}
+}
+
+// openScrub overwrites what is erased while the server runs.
+func (a *app) openScrub(context.Context) (process.Part, error) {
+	return process.Part{Run: func(ctx context.Context) error { a.scrub(ctx, a.erasures); return nil }}, nil
 }

@@ -3,113 +3,134 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/httpserver"
-	"payledger/cmd/payledger/otlp"
 	"payledger/cmd/payledger/process"
-	"payledger/eventstore/tracing"
+	"payledger/domain"
+	"payledger/httpapi"
+	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/conns"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/peer"
 )
 
-// server is what serves a directory.
-type server struct {
-	Options
-	dir   datadir.Dir
-	ready func(Addresses) error
-	end   *process.Shutdown
-
-	metrics   *prometheus.Registry
-	committed func(commits int, took time.Duration)
-	tracer    *tracing.Tracer
-	room      process.Connections
-
-	listener net.Listener         // of the public address
-	servers  []*httpserver.Server // of the listeners and the admin socket
-	at       Addresses
-	serving  bool
-}
-
-// start starts what has nothing to do with the directory.
-func (s *server) start() (err error) {
-	started := s.end.Started
-	if s.FlushLog != nil {
-		started("the log records", s.FlushLog)
-	}
-	started("the libraries' logs", process.TakeLibraryLogs(s.Log))
-
-	started("the heap's limit", process.RoomyHeap())
-	started("the processors", process.MoreProcessors())
-	s.metrics = newMetrics()
-	s.committed = commitMetrics(s.metrics)
-	version, _ := process.BuiltFrom()
-	tracer, stop := otlp.Start(otlp.Config{Version: version, Log: s.Log, Metrics: s.metrics})
-	s.tracer = tracer
-	started("the export of traces", stop)
-	s.room, err = process.RoomFor(s.Connections, s.PerAddress, s.Log)
-	return err
-}
-
 // listen takes the public address.
-func (s *server) listen(ctx context.Context, key string) (err error) {
-	if s.listener, err = httpserver.Listen(ctx, "listen", s.Listen); err != nil {
-		return err
+func (a *app) listen(ctx context.Context) (part process.Part, err error) {
+	if a.listener, err = httpserver.Listen(ctx, "listen", a.Listen); err != nil {
+		return part, err
 	}
-	s.end.Started("the listener", func() error { return ignoreNetClosed(s.listener.Close()) })
-	s.at = Addresses{BaseURL: s.PublicURL, Data: string(s.dir), VerifierKey: key}
-	if s.at.BaseURL == "" {
-		s.at.BaseURL = "http://" + httpserver.Reachable(s.listener.Addr())
+	a.startedAt = domain.InstantOf(time.Now())
+	a.at = Addresses{BaseURL: a.PublicURL, Data: string(a.dir), VerifierKey: a.signed.Key.VerifierKey()}
+	if a.at.BaseURL == "" {
+		a.at.BaseURL = "http://" + httpserver.Reachable(a.listener.Addr())
 	}
-	return nil
-}
-
-// bounded serves a listener.
-func (s *server) bounded(l net.Listener, h http.Handler, c conns.Config) (*httpserver.Server, error) {
-	c.Log, c.Metrics = s.Log, s.metrics
-	server, err := httpserver.Serve(l, h, c)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return server, nil
-}
-
-// answer serves the operator's and the public listener.
-func (s *server) answer(ctx context.Context, public http.Handler) error {
-	if s.AdminListen != "" {
-		l, err := httpserver.Listen(ctx, "admin-listen", httpserver.OnLoopback(s.AdminListen))
-		if err != nil {
+	part.Stop = func() error {
+		if err := a.listener.Close(); !errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		s.at.AdminAddress = l.Addr().String()
-		server, err := s.bounded(l, operatorHandler(s.metrics), conns.Config{Name: "operator", Max: httpserver.MaxAdminConnections})
+		return nil
+	}
+	return part, nil
+}
+
+// answer serves the admin socket, and the operator's and the public listener.
+func (a *app) answer(ctx context.Context) (part process.Part, err error) {
+	var stopStreams context.CancelFunc
+	a.stopping, stopStreams = context.WithCancel(context.WithoutCancel(ctx))
+	var servers []*httpserver.Server
+	part.Stop = func() error {
+		stopStreams() // first: the rest would wait for feeds that are followed
+		return httpserver.ShutdownAll(a.ShutdownTimeout, servers)
+	}
+	serve := func(l net.Listener, h http.Handler, c conns.Config) error {
+		c.Log, c.Metrics = a.Log, a.metrics
+		server, err := httpserver.Serve(l, h, c)
 		if err != nil {
-			return err
+			return errors.Join(err, l.Close())
 		}
-		s.servers = append(s.servers, server)
+		servers = append(servers, server)
+		return nil
 	}
-	server, err := s.bounded(s.listener, public, conns.Config{Name: "public", Max: s.room.All, PerAddress: s.room.PerAddress})
+	public, err := a.publicHandler()
 	if err != nil {
-		return err
+		return part, err
 	}
-	s.servers = append(s.servers, server)
-	return nil
+	admin, err := a.adminHandler(a.administration())
+	if err != nil {
+		return part, err
+	}
+	public, admin = a.forwarded(peer.Public, public, document), a.forwarded("admin", admin, ofNode)
+	if a.node != nil {
+		a.node.ServePeers()
+	}
+	socket, err := a.dir.ListenSocket()
+	if err != nil {
+		return part, fmt.Errorf("opening the admin socket: %w", err)
+	}
+	if err := serve(socket, admin, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections}); err != nil {
+		return part, err
+	}
+	if a.AdminListen != "" {
+		l, err := httpserver.Listen(ctx, "admin-listen", httpserver.OnLoopback(a.AdminListen))
+		if err != nil {
+			return part, err
+		}
+		a.at.AdminAddress = l.Addr().String()
+		if err := serve(l, a.operatorHandler(), conns.Config{Name: "operator", Max: httpserver.MaxAdminConnections}); err != nil {
+			return part, err
+		}
+	}
+	return part, serve(a.listener, public, conns.Config{Name: "public", Max: a.room.All, PerAddress: a.room.PerAddress})
 }
 
 // up logs where the service can be reached.
-func (s *server) up() {
-	up := s.Log.Info().Str("base_url", s.at.BaseURL).Str("listen", s.listener.Addr().String()).Str("data", string(s.dir)).
-		Int("max_connections", s.room.All)
-	if s.at.AdminAddress != "" {
-		up.Str("admin_listen", s.at.AdminAddress)
+func (a *app) up() {
+	up := a.Log.Info().Str("base_url", a.at.BaseURL).Str("listen", a.listener.Addr().String()).Str("data", string(a.dir)).
+		Int("max_connections", a.room.All)
+	if a.at.AdminAddress != "" {
+		up.Str("admin_listen", a.at.AdminAddress)
 	}
-	if s.at.NATSAddress != "" {
-		up.Str("nats_listen", s.at.NATSAddress).Bool("nats_tls", s.NATSTLS != nil)
+	if a.at.NATSAddress != "" {
+		up.Str("nats_listen", a.at.NATSAddress).Bool("nats_tls", a.NATSTLS != nil)
 	}
 	up.Msg("ready")
-	s.serving = true
+}
+
+// publicHandler serves the merchants' API and the payment page.
+func (a *app) publicHandler() (http.Handler, error) {
+	config := httpapi.Config{
+		Config: a.merchantConfig(), Account: a.cookies, Log: a.Log, Metrics: a.metrics, RetrySchedule: a.WebhookSchedule,
+		Ready: a.answers, Degraded: func() []string { return slices.Concat(a.cramped(), a.degraded()) },
+		Connectors: notifications{a.routes.set, a.collector.Notify}, Attempts: attempts{a.routes, a.collector},
+	}
+	config.Routing = func() domain.Routing {
+		table, paused := a.acts.split(a.routes.set.Table())
+		return domain.Routing{Table: table, Paused: paused}
+	}
+	config.Limits, config.FailedAuthPerMinute = a.Limits, a.FailedAuthPerMinute
+	config.PublicURL, config.Sandbox, config.Checkpoint = a.at.BaseURL, a.sandbox(), a.signed.Promptly
+	return httpapi.New(config)
+}
+
+// merchantConfig is what both HTTP handlers need.
+func (a *app) merchantConfig() merchant.Config {
+	return merchant.Config{
+		KeyTimes: a.keyTimes, Ledger: a.ledger, Views: a.views, IDs: a.ids, Links: a.links,
+		Checkpoint: a.signed.Checkpoint, Webhooks: a.lanes, Stopping: a.stopping, Tracer: a.tracer,
+	}
+}
+
+// adminHandler serves the admin interface. The configuration names what only a
+// running server has; the rest is filled in.
+func (a *app) adminHandler(running httpadmin.Config) (http.Handler, error) {
+	config := running
+	config.Config = a.merchantConfig()
+	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
+	config.Log, config.Backup, config.Consumers, config.Record, config.Settling = a.Log, a.store.Backup, a.consumers, a.acts.record, &a.settling
+	return httpadmin.New(config)
 }

@@ -4,39 +4,45 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/checkpoints"
 	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/otlp"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
-	"payledger/eventstore/diskspace"
-	"payledger/eventstore/replog"
-	"payledger/httpapi"
-	"payledger/httpapi/conns"
-	"payledger/httpapi/peer"
+	"payledger/eventstore/tracing"
+	"payledger/httpapi/account"
+	"payledger/httpapi/checkout"
+	"payledger/notifier"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
+	"payledger/notifier/collect"
+	"payledger/notifier/consumers"
+	"payledger/notifier/delivery"
+	"payledger/notifier/signals"
 	"payledger/notifier/webhook"
+	"payledger/projections"
 )
 
-// Options are the settings of a running service.
+// Options are the settings of a service. A command on a stopped directory has few of them.
 type Options struct {
 	Listen, PublicURL, AdminListen string
 	NATSListen                     string
@@ -57,6 +63,7 @@ type Options struct {
 	Log                            zerolog.Logger
 	FlushLog                       func() error // writes records that Log has kept back; nil: there are none
 	Stderr                         io.Writer    // for progress
+	Reading                        bool         // by a command that only reads: the directory may be read-only
 }
 
 // Addresses is where a running service can be reached.
@@ -73,39 +80,109 @@ type LoggedError struct{ error }
 
 func (e *LoggedError) Unwrap() error { return e.error }
 
-// Run serves a data directory until ctx ends or the log fails. Once
-// everything answers it calls ready. What is started is stopped in the reverse
-// order, so nothing is taken away from what still needs it: HTTP is drained,
-// then come the workers, the deliveries, the relay, NATS, and last a
-// checkpoint over all that came of it, the projections and the log. All of that has a bound, see process.Shutdown.
+// app is a data directory with what runs on it: everything in a server, and for a command on a
+// stopped directory the directory's own parts.
+type app struct {
+	Options
+	dir   datadir.Dir
+	parts *process.Parts
+
+	// Of the directory.
+	store     *bolt.Store       // its own file
+	node      *clusternode.Node // its part in a cluster; nil: it is alone
+	ledger    eventstore.Ledger // of the file, or in a cluster of all nodes
+	ids       *domain.IDs
+	erasures  chan struct{} // see scrub
+	links     *checkout.Links
+	cookies   *account.Keys
+	views     *projections.Engine
+	signed    *checkpoints.Signer
+	acts      *actLog
+	lanes     *delivery.Lanes
+	consumers *consumers.Book
+	keyTimes  *keyTimes
+	settling  sync.Mutex      // see httpadmin.Config
+	stopping  context.Context // ends when streaming answers must end
+
+	// Of a server.
+	metrics   *prometheus.Registry                // nil for a command, which has none
+	term      atomic.Pointer[prometheus.Registry] // those of a node while it is the leader
+	tracer    *tracing.Tracer                     // nil: nothing is traced
+	room      process.Connections
+	seed      func(route string) // lets a route's counters begin with 0
+	listener  net.Listener       // of the public address
+	at        Addresses
+	startedAt domain.Instant
+	nats      *embedded.Server // nil: an external one
+	conn      *bus.Conn
+	routes    *routes
+	collector *collect.Collector
+	enforcer  *signals.Enforcer
+	published *bus.Checkpoints
+	watchdog  atomic.Pointer[notifier.Watchdog] // nil: there is nothing to watch
+}
+
+// starter says how a part is started.
+type starter struct {
+	part  string
+	start func(context.Context) (process.Part, error)
+}
+
+// directory are the parts that a command needs too.
+func (a *app) directory() []starter {
+	return []starter{
+		{"event log", a.openLog},
+		{"projections", a.openViews},
+		{"acts", a.openActs},
+		{"webhooks", a.openWebhooks},
+		{"consumers", a.openConsumers},
+		{"times of keys", a.openKeyTimes},
+		{"comparison with the newest checkpoint", a.compareLog},
+		{"last checkpoint", a.finishCheckpoints},
+	}
+}
+
+// server are all parts of a server in the order of their start; they stop in the reverse order. What
+// the leader alone does for the whole log is a list of its own, in startDuties.
+func (a *app) server() []starter {
+	return slices.Concat([]starter{{"process", a.tune}}, a.directory(), []starter{
+		{"scrubbing", a.openScrub},
+		{"listener", a.listen},
+		{"NATS", a.connect},
+		{"routes", a.openRoutes},
+		{"acts of other nodes", a.followActs},
+		{"leadership", a.lead},
+		{"checkpoints", a.signCheckpoints},
+		{"requests", a.answer},
+		{"cluster", a.takePart},
+	})
+}
+
+// start starts parts one after the other.
+func (a *app) start(ctx context.Context, all []starter) error {
+	for _, one := range all {
+		if err := a.parts.Start(ctx, one.part, one.start); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run serves a data directory until ctx ends or a part fails. Once everything answers it calls
+// ready. The stop has a bound, see process.Shutdown.
 func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) error) (err error) {
-	s := &server{Options: o, dir: d, ready: ready, end: process.NewShutdown(o.ShutdownTimeout, o.Log)}
-	defer context.AfterFunc(ctx, s.end.Begin)()
+	end := process.NewShutdown(o.ShutdownTimeout, o.Log)
+	a := &app{Options: o, dir: d, parts: end.Parts, metrics: newMetrics()}
+	defer context.AfterFunc(ctx, end.Begin)()
+	serving := false
 	defer func() {
-		err = errors.Join(err, s.end.Stop())
-		if s.serving && err != nil {
+		err = errors.Join(err, end.Stop())
+		if serving && err != nil {
 			o.Log.Error().Err(err).Msg("payledger ended")
 			err = &LoggedError{err}
 		}
 	}()
-	if err := s.start(); err != nil {
-		return err
-	}
-	return s.serve(ctx)
-}
-
-// serve serves the directory until all ends.
-func (s *server) serve(ctx context.Context) error {
-	d, o, metrics, started := s.dir, s.Options, s.metrics, s.end.Started
-	cluster, err := clusterOf(d, o)
-	if err != nil {
-		return err
-	}
-	core, err := openCore(ctx, d, CoreOptions{
-		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
-		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: s.room.Webhooks, Metrics: metrics, Committed: s.committed, Tracer: s.tracer,
-		Cluster: cluster, NodeListen: o.NodeListen,
-	})
+	err = a.start(ctx, a.server())
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		o.Log.Warn().Err(err).Msg("payledger is stopped before it is ready")
 		return nil
@@ -113,108 +190,37 @@ func (s *server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	started("the data directory", core.close)
-	s.end.Saving(core.store.Saving)
-	core.watchLog(metrics)
-	watchNode(metrics, core.node)
-	watchMoney(metrics, core.views)
-	watchDisk(metrics, d, cmp.Or(o.MinFree, diskspace.DefaultFloor))
-	if free, floor, full := core.room(o.MinFree); full != nil {
-		o.Log.Error().Err(full).Uint64("free_bytes", free).Uint64("min_free_bytes", floor).Msg("nothing new is recorded until there is room; reading goes on")
-	}
-	if err := s.listen(ctx, core.signed.Key.VerifierKey()); err != nil {
+	serving = true
+	a.up()
+	if err := ready(a.at); err != nil {
 		return err
 	}
-
-	messaging, err := startBus(core, o, metrics)
-	if err != nil {
-		return err
+	select {
+	case <-ctx.Done():
+		o.Log.Info().Msg("shutting down")
+		a.withdraw()
+	case <-a.parts.Failed().Done():
+		a.ShutdownTimeout = min(a.ShutdownTimeout, time.Second) // what waits for the part is not answered any more
+		if a.store.Err() != nil {
+			select { // one that lost its file is saved first
+			case <-a.store.Fatal():
+			case <-ctx.Done():
+			}
+		}
 	}
-	started("the workers, webhooks and NATS", messaging.stop)
-	started("the checkpoints", core.signed.Follow(messaging.checkpoints.Publish))
-	s.at.NATSAddress = messaging.address
-
-	public, err := core.publicHandler(s.at.BaseURL, o, messaging, metrics)
-	if err != nil {
-		return err
-	}
-	adminHandler, err := core.adminHandler(messaging.administration(o, core, core.statusOf(o, s.at.BaseURL, messaging)))
-	if err != nil {
-		return err
-	}
-	public, adminHandler = core.forwarded(peer.Public, public, document), core.forwarded("admin", adminHandler, ofNode)
-	if core.node != nil {
-		core.node.ServePeers()
-	}
-	socket, err := d.ListenSocket()
-	if err != nil {
-		return fmt.Errorf("opening the admin socket: %w", err)
-	}
-	admin, err := s.bounded(socket, adminHandler, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections})
-	if err != nil {
-		return err
-	}
-	s.servers = append(s.servers, admin)
-	// With those that answer adds.
-	started("the requests under way", func() error { return httpserver.ShutdownAll(s.ShutdownTimeout, s.servers) })
-	if err := s.answer(ctx, public); err != nil {
-		return err
-	}
-	// First of all at the end: a drain would wait for feeds that are followed.
-	started("the feeds", func() error { core.stop(); return nil })
-	if !core.awaitPart(ctx) {
-		o.Log.Warn().Msg("payledger is stopped before it is ready")
-		return nil
-	}
-	s.up()
-	if err := s.ready(s.at); err != nil {
-		return err
-	}
-	dead, err := core.run(ctx, messaging)
-	if dead { // nothing can be answered any more that waits for the log
-		s.ShutdownTimeout = min(s.ShutdownTimeout, time.Second)
-	}
-	if err != nil {
-		return err
-	}
-	o.Log.Info().Msg("shutting down")
-	core.withdraw()
 	return nil
 }
 
-// run waits until ctx ends or a part fails, and answers why that is; dead: the log is not
-// written any more. A failure of the log is the cause of all others, and a log that lost its
-// file is saved first.
-func (c *core) run(ctx context.Context, b *messaging) (dead bool, err error) {
-	var twice <-chan struct{} // nil: the directory is alone
-	if c.node != nil {
-		twice = c.node.Store.Twice()
-	}
-	select {
-	case <-ctx.Done():
-		return false, nil
-	case <-twice:
-		return true, cli.Errorf(cli.ExitDirectory, "stopping node %s: %w", c.node.Node, replog.ErrTwice)
-	case <-c.store.Fatal():
-	case err = <-c.viewsDone:
-		c.viewsDone <- err
-		err = fmt.Errorf("the projections stopped: %w", err)
-	case err = <-c.signed.Failed():
-		dead = true
-	case err = <-b.failed:
-		err = fmt.Errorf("the workers stopped: %w", err)
-	}
-	if c.store.Err() == nil {
-		return dead, err
-	}
-	select {
-	case <-c.store.Fatal():
-	case <-ctx.Done():
-	}
-	if replaced := (*bolt.ReplacedError)(nil); errors.As(c.store.Err(), &replaced) {
-		return true, cli.Errorf(cli.ExitDirectory, "stopping: %w", replaced)
-	}
-	return true, fmt.Errorf("stopping, start again to go on from what is on disk: %w", c.store.Err())
+// tune makes the process one that serves.
+func (a *app) tune(context.Context) (part process.Part, err error) {
+	a.parts.Add("log records", process.Part{Stop: a.FlushLog})
+	a.parts.Add("logs of libraries", process.Part{Stop: process.TakeLibraryLogs(a.Log)})
+	a.parts.Add("heap", process.Part{Stop: process.RoomyHeap()})
+	a.parts.Add("processors", process.Part{Stop: process.MoreProcessors()})
+	version, _ := process.BuiltFrom()
+	a.tracer, part.Stop = otlp.Start(otlp.Config{Version: version, Log: a.Log, Metrics: a.metrics})
+	a.room, err = process.RoomFor(a.Connections, a.PerAddress, a.Log)
+	return part, err
 }
 
 // progress shows how far long work before the start has come: on a terminal as
@@ -226,27 +232,4 @@ func (o Options) progress(what string) func(done, total eventstore.Position) {
 	return cli.EachInterval(func(done, total eventstore.Position) {
 		o.Log.Info().Uint64("done", uint64(done)).Uint64("events", uint64(total)).Msg(what)
 	})
-}
-
-func ignoreNetClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-// publicHandler serves the merchants' API and the payment page.
-func (c *core) publicHandler(base string, o Options, b *messaging, m prometheus.Registerer) (http.Handler, error) {
-	config := httpapi.Config{
-		Config: c.merchantConfig(), Account: c.cookies, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.config.Schedule,
-		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), b.degraded()) },
-	}
-	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}
-	config.Routing = func() domain.Routing {
-		table, paused := b.routes.acts.split(b.routes.set.Table())
-		return domain.Routing{Table: table, Paused: paused}
-	}
-	config.PublicURL, config.Sandbox, config.Checkpoint = base, b.sandbox(o), c.signed.Promptly
-	config.Limits, config.FailedAuthPerMinute = o.Limits, o.FailedAuthPerMinute
-	return httpapi.New(config)
 }

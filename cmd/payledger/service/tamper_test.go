@@ -17,6 +17,7 @@ import (
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -27,18 +28,18 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-// opensCore opens a fresh directory; the test closes it. Several goroutines
+// opens opens a fresh directory as a command does; the test stops its parts. Several goroutines
 // write to log.
-func opensCore(t *testing.T, d datadir.Dir, log io.Writer) *core {
+func opens(t *testing.T, d datadir.Dir, log io.Writer) *app {
 	t.Helper()
-	c, err := openCore(t.Context(), d, CoreOptions{Log: zerolog.New(log)})
-	if err != nil {
-		t.Fatal(err)
+	a := &app{Options: Options{Log: zerolog.New(log), Stderr: io.Discard}, dir: d, parts: process.NewParts()}
+	if err := a.start(t.Context(), a.directory()); err != nil {
+		t.Fatal(errors.Join(err, a.parts.Stop()))
 	}
-	return c
+	return a
 }
 
-func (c *core) register(t *testing.T) eventstore.Position {
+func (c *app) register(t *testing.T) eventstore.Position {
 	t.Helper()
 	id := "prj_" + c.ids.Next().String()
 	r, err := eventstore.Execute(t.Context(), c.ledger, eventstore.ProjectStream(id), projects.Project{ID: id},
@@ -62,10 +63,10 @@ func newDirectory(t *testing.T) datadir.Dir {
 // grown is a directory whose log has grown to so many events, all of them signed for.
 func grown(t *testing.T, d datadir.Dir, events eventstore.Position) datadir.Dir {
 	t.Helper()
-	c := opensCore(t, d, io.Discard)
+	c := opens(t, d, io.Discard)
 	for c.register(t) < events {
 	}
-	if err := c.close(); err != nil {
+	if err := c.parts.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -161,7 +162,7 @@ func TestLogWithoutAClaimIsNotServed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDirectory(t)
-			c := opensCore(t, d, io.Discard)
+			c := opens(t, d, io.Discard)
 			at := c.register(t)
 			id, event := c.ids.Pair()
 			claim := eventstore.Claim{Key: domain.Digest{1}, Fingerprint: domain.Digest{2}}
@@ -176,7 +177,7 @@ func TestLogWithoutAClaimIsNotServed(t *testing.T) {
 			for at < events {
 				at = c.register(t)
 			}
-			if err := c.close(); err != nil {
+			if err := c.parts.Stop(); err != nil {
 				t.Fatal(err)
 			}
 			tamper(t, d, func(all []eventstore.Stored) []eventstore.Stored {
@@ -314,7 +315,7 @@ func TestMissingCheckpointIsNoted(t *testing.T) {
 
 	remove()
 	var stderr healthtest.Buffer
-	m, err := Connect(t.Context(), d, CoreOptions{}, &stderr)
+	m, err := Connect(t.Context(), d, Options{}, &stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
