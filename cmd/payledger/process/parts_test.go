@@ -16,7 +16,11 @@ func TestParts(t *testing.T) {
 	var stopped []string
 	noted := func(name string, err error) Part {
 		return Part{
-			Run:  func(ctx context.Context) error { <-ctx.Done(); stopped = append(stopped, name+" ended"); return ctx.Err() },
+			Run: func(ctx context.Context) error {
+				<-ctx.Done()
+				stopped = append(stopped, name+" ended")
+				return ctx.Err()
+			},
 			Stop: func() error { stopped = append(stopped, name); return err },
 		}
 	}

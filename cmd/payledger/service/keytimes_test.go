@@ -91,7 +91,7 @@ func TestUseIsWrittenEveryMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := openKeyTimes(path, zerolog.Nop())
 		var running sync.WaitGroup
-		running.Go(func() { k.Run(t.Context()) })
+		running.Go(func() { _ = k.Run(t.Context()) })
 		k.Use("key_1", time.Now())
 		time.Sleep(flushEvery + time.Second)
 		synctest.Wait()

@@ -116,12 +116,12 @@ func (a *app) takePart(ctx context.Context) (part process.Part, err error) {
 		return part, nil
 	}
 	a.Log.Info().Str("node", a.node.Node).Msg("waiting for the other nodes of the cluster")
-	for health.Pause(ctx, roleEvery) {
-		if a.store.Err() != nil || a.node.Store.Status().Stopped != "" || a.node.Store.Serves(ctx) == nil {
-			return part, nil
+	for a.store.Err() == nil && a.node.Store.Status().Stopped == "" && a.node.Store.Serves(ctx) != nil {
+		if !health.Pause(ctx, roleEvery) {
+			return part, ctx.Err()
 		}
 	}
-	return part, ctx.Err()
+	return part, nil
 }
 
 // followActs takes up what operators do at other nodes.
