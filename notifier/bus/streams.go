@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -138,29 +137,14 @@ func OpenSignals(ctx context.Context, c *Conn, log domain.ID, routes []string) (
 	if err != nil {
 		return OpenStream(ctx, c, SignalsConfig(log, routes)) // it makes it, or says what is wrong
 	}
-	got, want := s.CachedInfo().Config, SignalsConfig(log, routes)
+	got, before := s.CachedInfo().Config, SignalRoutes(s.CachedInfo().Config)
+	want := SignalsConfig(log, slices.Concat(routes, before))
 	same := want // but for what is changed below
-	same.Subjects, same.MaxMsgsPerSubject, same.DiscardNewPerSubject = got.Subjects, got.MaxMsgsPerSubject, got.DiscardNewPerSubject
-	if unlike(got, same) != "" {
-		return OpenStream(ctx, c, want)
-	}
-	before, strays := routesIn(got.Subjects)
-	if slices.Equal(got.Subjects, []string{SignalsSubjects}) {
-		// An earlier version had it take the signals of any route. The messages on subjects that are no
-		// route's cannot be judged.
-		info, err := s.Info(ctx, jetstream.WithSubjectFilter(SignalsSubjects))
-		if err != nil {
-			return nil, fmt.Errorf("listing the subjects of the JetStream stream %s: %w", SignalsStream, err)
-		}
-		before, strays = routesIn(slices.Collect(maps.Keys(info.State.Subjects)))
-		for _, subject := range strays {
-			if err := s.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
-				return nil, fmt.Errorf("dropping what is no route's from the JetStream stream %s: %w", SignalsStream, err)
-			}
-		}
-		strays = nil
-	}
-	if want = SignalsConfig(log, slices.Concat(routes, before)); len(strays) > 0 || unlike(got, want) == "" {
+	same.Subjects = got.Subjects
+	switch {
+	case unlike(got, same) != "":
+		return OpenStream(ctx, c, SignalsConfig(log, routes))
+	case len(before) < len(got.Subjects), unlike(got, want) == "":
 		return OpenStream(ctx, c, want)
 	}
 	want.Replicas, want.Placement = got.Replicas, got.Placement
@@ -171,22 +155,14 @@ func OpenSignals(ctx context.Context, c *Conn, log domain.ID, routes []string) (
 }
 
 // SignalRoutes are the routes whose signals SIGNALS takes.
-func SignalRoutes(c jetstream.StreamConfig) []string {
-	routes, _ := routesIn(c.Subjects)
-	return routes
-}
-
-// routesIn are the routes of subjects of SIGNALS, and the subjects that are no route's.
-func routesIn(subjects []string) (routes, strays []string) {
-	for _, subject := range subjects {
+func SignalRoutes(c jetstream.StreamConfig) (routes []string) {
+	for _, subject := range c.Subjects {
 		rest, ok := strings.CutPrefix(subject, SignalsPrefix)
 		if route, _, more := strings.Cut(rest, "."); ok && more && domain.ValidRoute(route) {
 			routes = append(routes, route)
-		} else {
-			strays = append(strays, subject)
 		}
 	}
-	return routes, strays
+	return routes
 }
 
 // OpenParked finds PARKED, makes it, or brings one of an earlier version to what
