@@ -83,12 +83,6 @@ func (i *actLog) record(ctx context.Context, why eventstore.Cause, c installatio
 	return i.recordAt(ctx, why, func(domain.Instant) installation.Command { return c })
 }
 
-// act records an act on what the log does not hold.
-func (i *actLog) act(ctx context.Context, why eventstore.Cause, e installation.Act) error {
-	_, err := i.record(ctx, why, installation.RecordAct{Act: e})
-	return err
-}
-
 // recordAt is record for a command that holds the time at which it is recorded.
 func (i *actLog) recordAt(ctx context.Context, why eventstore.Cause, command func(domain.Instant) installation.Command) (did bool, err error) {
 	err = health.Persist(ctx, func() error {
@@ -119,7 +113,8 @@ func RenewLogKey(ctx context.Context, d datadir.Dir, why eventstore.Cause, stder
 		if err != nil {
 			return err
 		}
-		return acts.act(ctx, why, installation.LogKeyRenewed{VerifierKey: verifierKey})
+		_, err = acts.record(ctx, why, installation.RecordAct{Act: installation.LogKeyRenewed{VerifierKey: verifierKey}})
+		return err
 	})
 }
 

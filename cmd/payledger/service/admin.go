@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
+	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -14,6 +16,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/process"
+	"payledger/eventstore/bolt"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/conns"
 )
@@ -45,8 +48,9 @@ func ownAdmin(ctx context.Context, d datadir.Dir, o Options, stderr io.Writer) (
 		}
 		return a.adminHandler(httpadmin.Config{})
 	})
+	_, opening := errors.AsType[*bolt.OpenError](err)
 	switch {
-	case o.Reading && notWritable(err):
+	case o.Reading && opening && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)):
 		return readDirectory(ctx, d, stderr, "cannot be written to")
 	case o.Reading && err != nil && d.Clustered():
 		return readDirectory(ctx, d, stderr, "is a node of a cluster that does not run")

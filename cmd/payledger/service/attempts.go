@@ -47,10 +47,16 @@ func (a attempts) Begin(ctx context.Context, payment domain.ID, language, mercha
 
 // Obstacle is what keeps the payment's customer from paying.
 func (a attempts) Obstacle(p domain.Payment) checkout.Obstacle {
-	switch {
-	case p.Route == "" && a.routes.waits(p), p.Route != "" && a.routes.acts.paused(p.Route):
+	if p.Route == "" {
+		inUse, paused := a.routes.acts.split(a.routes.set.Table())
+		_, ok := inUse.Choose(p.Amount, p.Currency, 0)
+		if _, waits := paused.Choose(p.Amount, p.Currency, 0); p.Status == domain.Created && !ok && waits {
+			return checkout.RoutePaused // each that takes it is
+		}
+	} else if a.routes.acts.paused(p.Route) {
 		return checkout.RoutePaused
-	case a.routes.left(p):
+	}
+	if _, asked := a.routes.set.Connector(p.Route); !asked && len(p.Attempts) > 0 {
 		return checkout.RouteGone
 	}
 	return ""

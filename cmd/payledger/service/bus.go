@@ -94,7 +94,8 @@ func (a *app) openRoutes(context.Context) (part process.Part, err error) {
 		Ledger: a.ledger, IDs: a.ids, Now: time.Now, Routes: a.routes.set, Views: a.views, Signal: connector.NewSender(a.conn.NATS()).Send,
 		ReturnURL: a.links.ReturnURL, Paused: a.acts.paused, Log: a.Log, Metrics: a.metrics, Tracer: a.tracer,
 	})
-	a.watchConnectors()
+	a.metrics.MustRegister(newLabelled("payledger_attempts_success_ratio",
+		"Paid ones of the attempts that ended in the last 24 hours; NaN when none did.", "route", a.successRates))
 	a.routes.loaded = func() {
 		a.collector.RoutesChanged()
 		for route := range a.routes.set.Routes().Connectors {

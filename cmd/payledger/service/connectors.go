@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"payledger/domain"
 	"payledger/httpapi/wire"
 	"payledger/projections"
@@ -73,30 +71,14 @@ func (a *app) connectors() []wire.ConnectorStatus {
 	return rows
 }
 
-// successCollector is the success rate of attempts by route.
-type successCollector struct {
-	connectors func() []wire.ConnectorStatus
-	desc       *prometheus.Desc
-}
-
-// watchConnectors registers the metric of the success rate.
-func (a *app) watchConnectors() {
-	a.metrics.MustRegister(successCollector{
-		a.connectors,
-		prometheus.NewDesc("payledger_attempts_success_ratio", "Paid ones of the attempts that ended in the last 24 hours; NaN when none did.", []string{"route"}, nil),
-	})
-}
-
-// Describe implements prometheus.Collector.
-func (c successCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
-
-// Collect implements prometheus.Collector.
-func (c successCollector) Collect(to chan<- prometheus.Metric) {
-	for _, row := range c.connectors() {
-		rate := math.NaN()
+// successRates are those of attempts by route.
+func (a *app) successRates() map[string]float64 {
+	rates := make(map[string]float64)
+	for _, row := range a.connectors() {
+		rates[row.Route] = math.NaN()
 		if row.SuccessRate != nil {
-			rate = *row.SuccessRate
+			rates[row.Route] = *row.SuccessRate
 		}
-		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, rate, row.Route)
 	}
+	return rates
 }

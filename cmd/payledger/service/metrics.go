@@ -17,7 +17,6 @@ import (
 	"payledger/domain"
 	"payledger/eventstore/diskspace"
 	"payledger/notifier/health"
-	"payledger/projections"
 )
 
 // scrapePatience is how long a scrape waits for the projections, which may be
@@ -154,8 +153,8 @@ func (a *app) watchDirectory() {
 		return float64(free)
 	})
 	health.GaugeFunc(a.metrics, "payledger_disk_free_min_bytes", "Free bytes below which nothing is recorded.", func() float64 { return float64(floor) })
-	a.metrics.MustRegister(suspenseCollector{a.views, prometheus.NewDesc("payledger_suspense_amount",
-		"Money on the suspense accounts, in units of the currency; it is owed to someone, and the operator has to clear it.", []string{"currency"}, nil)})
+	a.metrics.MustRegister(newLabelled("payledger_suspense_amount",
+		"Money on the suspense accounts, in units of the currency; it is owed to someone, and the operator has to clear it.", "currency", a.suspense))
 	health.GaugeFunc(a.metrics, "payledger_payment_oldest_unrouted_age_seconds", "Age of the oldest payment that waits for its route; 0 when none does.", func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
 		defer cancel()
@@ -174,34 +173,47 @@ func (a *app) watchDirectory() {
 	})
 }
 
-// suspenseCollector is the suspense of all projects by currency.
-type suspenseCollector struct {
-	views *projections.Engine
-	desc  *prometheus.Desc
-}
-
 // otherCurrencies is the label of codes that no project can have enabled: a
 // provider may have written anything.
 const otherCurrencies = "other"
 
-// Describe implements prometheus.Collector.
-func (c suspenseCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
-
-// Collect implements prometheus.Collector. The default currency is always there,
+// suspense is the suspense of all projects by currency. The default currency is always there,
 // so that there is something to compare before the first late funds.
-func (c suspenseCollector) Collect(to chan<- prometheus.Metric) {
+func (a *app) suspense() map[string]float64 {
 	owed := map[string]domain.Sum{string(domain.DefaultCurrency): {}}
-	for currency, sum := range c.views.Suspense() {
+	for currency, sum := range a.views.Suspense() {
 		label := otherCurrencies
 		if currency.TwoMinorDigits() {
 			label = string(currency)
 		}
 		owed[label] = owed[label].Add(sum.Neg())
 	}
+	amounts := make(map[string]float64)
 	for label, sum := range owed {
 		amount, err := strconv.ParseFloat(sum.String(), 64) // for display; the books are exact
 		if err == nil {
-			to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, amount, label)
+			amounts[label] = amount
 		}
+	}
+	return amounts
+}
+
+// labelled is a gauge whose values are asked for, by the value of its label.
+type labelled struct {
+	desc   *prometheus.Desc
+	values func() map[string]float64
+}
+
+func newLabelled(name, help, label string, values func() map[string]float64) labelled {
+	return labelled{prometheus.NewDesc(name, help, []string{label}, nil), values}
+}
+
+// Describe implements prometheus.Collector.
+func (l labelled) Describe(to chan<- *prometheus.Desc) { to <- l.desc }
+
+// Collect implements prometheus.Collector.
+func (l labelled) Collect(to chan<- prometheus.Metric) {
+	for label, v := range l.values() {
+		to <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, v, label)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,19 +18,11 @@ import (
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/bolt"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
 	"payledger/projections"
 )
-
-// notWritable reports whether an error means that the log's file cannot be
-// written, as on a read-only mount.
-func notWritable(err error) bool {
-	_, opening := errors.AsType[*bolt.OpenError](err)
-	return opening && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission))
-}
 
 // readOnly is the admin interface of a log that is only read. links and checkpoint may be nil.
 func readOnly(l eventstore.Ledger, views *projections.Engine, links *checkout.Links, checkpoint func(context.Context) ([]byte, error)) (http.Handler, error) {

@@ -122,22 +122,6 @@ func (r *routes) free() {
 	}
 }
 
-// waits reports whether a payment has no route because each that takes it is
-// paused.
-func (r *routes) waits(p domain.Payment) bool {
-	inUse, paused := r.acts.split(r.set.Table())
-	_, ok := inUse.Choose(p.Amount, p.Currency, 0)
-	_, waits := paused.Choose(p.Amount, p.Currency, 0)
-	return p.Status == domain.Created && !ok && waits
-}
-
-// left reports whether the provider at which customers have tried to pay the payment is
-// not asked any more.
-func (r *routes) left(p domain.Payment) bool {
-	_, ok := r.set.Connector(p.Route)
-	return !ok && len(p.Attempts) > 0
-}
-
 // Reload reads the file again and puts its routes in the place of the present
 // ones. Where anything is wrong with it nothing changes. The outcome is logged,
 // and another file than before is recorded.
@@ -229,29 +213,18 @@ func (r *routes) watch(m prometheus.Registerer) {
 	m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "payledger_routing_rules", Help: "Rules that give payments their route; with 0 every new payment is refused.",
 	}, func() float64 { return float64(len(r.set.Table())) }))
-	m.MustRegister(pausedCollector{r, prometheus.NewDesc("payledger_route_paused",
-		"1 while the operator has paused the route: it gets no payments, and no attempt begins on it.", []string{"route"}, nil)})
+	m.MustRegister(newLabelled("payledger_route_paused",
+		"1 while the operator has paused the route: it gets no payments, and no attempt begins on it.", "route", func() map[string]float64 {
+			paused := make(map[string]float64)
+			for _, route := range r.List() {
+				paused[route.Route] = 0
+				if route.Paused != nil {
+					paused[route.Route] = 1
+				}
+			}
+			return paused
+		}))
 	for _, sentence := range r.degraded() {
 		r.log.Error().Msg(sentence)
-	}
-}
-
-// pausedCollector is which routes are paused.
-type pausedCollector struct {
-	routes *routes
-	desc   *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (c pausedCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
-
-// Collect implements prometheus.Collector.
-func (c pausedCollector) Collect(to chan<- prometheus.Metric) {
-	for _, r := range c.routes.List() {
-		paused := 0.0
-		if r.Paused != nil {
-			paused = 1
-		}
-		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, paused, r.Route)
 	}
 }

@@ -105,7 +105,13 @@ func (a *app) up() {
 func (a *app) publicHandler() (http.Handler, error) {
 	config := httpapi.Config{
 		Config: a.merchantConfig(), Account: a.cookies, Log: a.Log, Metrics: a.metrics, RetrySchedule: a.WebhookSchedule,
-		Ready: a.answers, Degraded: func() []string { return slices.Concat(a.cramped(), a.degraded()) },
+		Ready: a.answers, Degraded: func() []string {
+			all := a.degraded()
+			if _, _, full := a.space(); full != nil { // reading goes on, so the server stays ready
+				all = slices.Insert(all, 0, "Nothing new is recorded: "+full.Error()+".")
+			}
+			return all
+		},
 		Connectors: notifications{a.routes.set, a.collector.Notify}, Attempts: attempts{a.routes, a.collector},
 	}
 	config.Routing = func() domain.Routing {

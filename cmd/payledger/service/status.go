@@ -31,15 +31,6 @@ func (a *app) space() (free, floor uint64, full error) {
 	return free, floor, full
 }
 
-// cramped says for /readyz that the disk has no room. Reading goes on, so the
-// server stays ready.
-func (a *app) cramped() []string {
-	if _, _, full := a.space(); full != nil {
-		return []string{"Nothing new is recorded: " + full.Error() + "."}
-	}
-	return nil
-}
-
 // status answers for the command status. It reads what is in memory, and asks
 // the disk for its free space.
 func (a *app) status() wire.Status {
