@@ -76,7 +76,7 @@ func (s *Signer) glance(ctx context.Context) error {
 		return nil
 	}
 	tree := translog.NewStreaming(s.newest)
-	err = s.read(ctx, s.newest.Size, func(r eventstore.Stored) error { return tree.Append(r.Body) })
+	err = s.read(ctx, 0, s.newest.Size, func(r eventstore.Stored) error { return tree.Append(r.Body) })
 	switch {
 	case errors.As(err, new(*translog.MismatchError)):
 		return s.refusal(err)
@@ -94,7 +94,7 @@ func (s *Signer) glance(ctx context.Context) error {
 func (s *Signer) sample(ctx context.Context) (differs string, err error) {
 	size := s.newest.Size
 	first := size - min(size, lastCompared) + 1
-	err = s.readFrom(ctx, first-1, size, func(r eventstore.Stored) error {
+	err = s.read(ctx, first-1, size, func(r eventstore.Stored) error {
 		differs, err = s.proved(ctx, r, differs)
 		return err
 	})
@@ -103,7 +103,7 @@ func (s *Signer) sample(ctx context.Context) (differs string, err error) {
 			break
 		}
 		at := eventstore.Position(rand.Uint64N(uint64(size))) + 1 //nolint:gosec // guessing it is of no use
-		err = s.readFrom(ctx, at-1, at, func(r eventstore.Stored) error {
+		err = s.read(ctx, at-1, at, func(r eventstore.Stored) error {
 			differs, err = s.proved(ctx, r, differs)
 			return err
 		})
@@ -130,12 +130,8 @@ func (s *Signer) proved(ctx context.Context, r eventstore.Stored, before string)
 	return differs, err
 }
 
-// read reads the log's first events.
-func (s *Signer) read(ctx context.Context, last eventstore.Position, each func(eventstore.Stored) error) error {
-	return s.readFrom(ctx, 0, last, each)
-}
-
-func (s *Signer) readFrom(ctx context.Context, after, last eventstore.Position, each func(eventstore.Stored) error) error {
+// read reads the log's events after a position.
+func (s *Signer) read(ctx context.Context, after, last eventstore.Position, each func(eventstore.Stored) error) error {
 	if after >= last {
 		return nil
 	}
@@ -164,7 +160,7 @@ func (s *Signer) Compare(ctx context.Context) error {
 	report := cli.EachInterval(func(done, total eventstore.Position) {
 		s.Log.Info().Uint64("position", uint64(done)).Uint64("events", uint64(total)).Msg("comparing the log with its newest checkpoint; nothing new is signed before")
 	})
-	err := s.read(ctx, s.opened, func(r eventstore.Stored) error {
+	err := s.read(ctx, 0, s.opened, func(r eventstore.Stored) error {
 		if err := cmp.Or(tree.Append(r.Body), s.codec.CheckClaim(r)); err != nil {
 			return err
 		}

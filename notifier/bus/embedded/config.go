@@ -20,7 +20,6 @@ type Config struct {
 	Credentials Credentials   // of those who connect to Listen
 	Consumers   bus.Consumers // others who connect to Listen; zero: none
 	WatchEvery  time.Duration // between checks whether it works; 0: a second
-	MaxStore    int64         // bytes JetStream may keep on disk; 0: as much as there is
 	Cluster     *Cluster      // nil: the server is alone
 	Log         zerolog.Logger
 	Metrics     prometheus.Registerer // nil: none
@@ -35,9 +34,6 @@ func (s *Server) options() (*natsserver.Options, error) {
 		JetStreamMaxMemory: 64 << 20,
 		MaxConn:            maxConnections, MaxPending: maxPending, MaxClosedClients: 1, // nothing asks for more
 		LameDuckDuration: time.Second, LameDuckGracePeriod: 250 * time.Millisecond,
-	}
-	if s.config.MaxStore > 0 {
-		o.JetStreamMaxStore = s.config.MaxStore
 	}
 	if c := s.config.Cluster; c != nil {
 		c.options(o, s.routes)
