@@ -164,6 +164,32 @@ func TestBooksInAnyOrder(t *testing.T) {
 		case "returned":
 			signals = append(signals, refundWord("succeeded", "R", id(2)), refundWord("returned", "R", id(2)))
 		}
+		late := rapid.SampledFrom([]string{"none", "waiting", "pending", "failed", "succeeded", "returned", "again"}).Draw(t, "late funds")
+		if late != "none" {
+			must(apply(domain.ApplySignal{Signal: pays}))
+			must(apply(domain.ApplySignal{Signal: word("paid", "L")}))
+			move(receivable, domain.Suspense, sum)
+		}
+		if late != "none" && late != "waiting" {
+			must(apply(domain.CreateReturn{At: createdAt, ReturnID: id(3), Reference: "L"}))
+		}
+		switch late {
+		case "pending":
+			move(domain.Suspense, domain.RefundsInFlight, sum)
+		case "failed":
+			signals = append(signals, refundWord("failed", "B", id(3)))
+		case "succeeded":
+			signals = append(signals, refundWord("succeeded", "B", id(3)))
+			move(domain.Suspense, receivable, sum)
+		case "returned":
+			signals = append(signals, refundWord("succeeded", "B", id(3)), refundWord("returned", "B", id(3)))
+		case "again":
+			must(apply(domain.ApplySignal{Signal: refundWord("succeeded", "B", id(3))}))
+			must(apply(domain.ApplySignal{Signal: refundWord("returned", "B", id(3))}))
+			must(apply(domain.CreateReturn{At: createdAt, ReturnID: id(4), Reference: "L"}))
+			signals = append(signals, refundWord("succeeded", "B2", id(4)))
+			move(domain.Suspense, receivable, sum)
+		}
 		for i := range rapid.IntRange(0, 3).Draw(t, "disputes") {
 			d := word("disputed", fmt.Sprint("D", i))
 			d.Amount = domain.Amount(rapid.Int64Range(1, int64(sum)).Draw(t, "disputed"))

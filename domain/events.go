@@ -154,6 +154,7 @@ type EventType struct {
 //   - payment.refunded_at_provider, version 3: the money was booked for the payment.
 //   - refund.succeeded and return.succeeded, version 2: one reference of a provider
 //     is of one refund or return.
+//   - return.failed, version 2: it may follow return.succeeded, when the money came back.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
@@ -208,7 +209,7 @@ func Events() []EventType {
 		NewEventType(1, PaymentDisputeLost{Opened: true, Signal: signal(OutcomeDisputeLost, nil)}),
 		NewEventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
 		NewEventType(2, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),
-		NewEventType(1, ReturnFailed{ReturnID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
+		NewEventType(2, ReturnFailed{ReturnID: id, Returned: true, Reason: "account_closed", Signal: signal(OutcomeReturned, &id)}),
 	}
 }
 

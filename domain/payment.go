@@ -382,10 +382,12 @@ func (c ApplySignal) decideRefundSignal(p Payment) Event {
 		return succeeded
 	case (s.Outcome == OutcomeFailed || s.Outcome == OutcomeReturned) && r.Status.CanBecome(RefundFailed):
 		return failed // money that came back before its arrival was heard of, too: nothing is owed to anyone
-	case s.Outcome == OutcomeReturned && r.Status == RefundSucceeded && !r.Returned && !isReturn:
-		return RefundReturned{RefundID: r.ID, Reason: reason, Signal: s}
+	case s.Outcome != OutcomeReturned || r.Status != RefundSucceeded || r.Returned:
+		return refused(s, ReasonFinalStatus)
+	case isReturn:
+		return ReturnFailed{ReturnID: r.ID, Returned: true, Reason: reason, Signal: s}
 	}
-	return refused(s, ReasonFinalStatus)
+	return RefundReturned{RefundID: r.ID, Reason: reason, Signal: s}
 }
 
 func refused(s Signal, reason string) Event { return PaymentSignalRefused{Reason: reason, Signal: s} }

@@ -117,6 +117,7 @@ func drawEvent(t *rapid.T) domain.Event {
 		domain.ReturnCreated{ReturnID: refund, Reference: s.Reference, Amount: sum, Currency: "RUB"},
 		domain.ReturnSucceeded{ReturnID: refund, Signal: s},
 		domain.ReturnFailed{ReturnID: refund, Signal: s},
+		domain.ReturnFailed{ReturnID: refund, Returned: true, Signal: s},
 		domain.PaymentRefundedAtProvider{Route: s.Route, Reference: s.Reference, RefundReference: "R", Amount: sum, Currency: "RUB"},
 	}
 	for _, e := range domain.Events() {
@@ -173,8 +174,16 @@ func checkForward(t *rapid.T, before, after domain.Payment) {
 			t.Fatalf("dispute %+v became %+v", d, now)
 		}
 	}
-	for i, r := range before.Refunds {
-		now := after.Refunds[i]
+	refunds := func(p domain.Payment) []domain.Refund { // and returns
+		all := slices.Clone(p.Refunds[:len(before.Refunds)])
+		for _, r := range p.Returns[:len(before.Returns)] {
+			all = append(all, r.Refund)
+		}
+		return all
+	}
+	later := refunds(after)
+	for i, r := range refunds(before) {
+		now := later[i]
 		if r.Status != "pending" && r.Status != now.Status {
 			t.Fatalf("refund %s went from %s to %s", r.ID, r.Status, now.Status)
 		}
@@ -199,7 +208,7 @@ func checkConsistent(t *rapid.T, p domain.Payment) {
 		if f, ok := p.LateFund(r.Reference); !ok || f.Amount != r.Amount || f.Currency != r.Currency {
 			t.Fatalf("return %+v of %+v", r, f)
 		}
-		if r.Status != "failed" {
+		if r.Status != "failed" && !r.Returned {
 			returned[r.Reference]++
 		}
 		if returned[r.Reference] > 1 {

@@ -88,6 +88,10 @@ func TestPostings(t *testing.T) {
 			domain.ReturnFailed{ReturnID: id(2), Signal: refundWord("failed", "R", id(2))},
 			[]domain.Posting{line("refunds_in_flight", "RUB", sum), line("suspense", "RUB", -sum)},
 		},
+		"return came back": {
+			domain.ReturnFailed{ReturnID: id(2), Returned: true, Signal: refundWord("returned", "R", id(2))},
+			[]domain.Posting{line("acquirer_receivable:sandbox", "RUB", sum), line("suspense", "RUB", -sum)},
+		},
 		"refused":         {domain.PaymentSignalRefused{Reason: domain.ReasonWrongRoute, Signal: word("paid", "P")}, nil},
 		"created":         {paymentCreated(), nil},
 		"nothing happens": {nil, nil},
@@ -251,10 +255,10 @@ func checkBooks(t *rapid.T, p domain.Payment, books map[book]domain.Sum) {
 		}
 	}
 	for _, r := range p.Returns {
-		switch r.Status {
-		case "pending":
+		switch {
+		case r.Status == "pending":
 			move(domain.Suspense, domain.RefundsInFlight, r.Amount, r.Currency)
-		case "succeeded":
+		case r.Status == "succeeded" && !r.Returned:
 			move(domain.Suspense, receivable, r.Amount, r.Currency)
 		}
 	}

@@ -51,7 +51,7 @@ func (p Payment) InSuspense() []InSuspense {
 	}
 	for _, r := range p.Returns {
 		// Those that are not listed were returned as a whole.
-		if _, listed := p.LateFund(r.Reference); listed && r.Status != RefundFailed {
+		if _, listed := p.LateFund(r.Reference); listed && r.Holds() {
 			add(r.Reference, r.Currency, -r.Amount)
 		}
 	}
@@ -78,7 +78,7 @@ func (p Payment) InSuspense() []InSuspense {
 func (p Payment) LateUnlisted() uint64 {
 	n := p.LateFunds - min(p.LateFunds, uint64(len(p.Late)))
 	for _, r := range p.Returns {
-		if _, listed := p.LateFund(r.Reference); !listed && r.Status != RefundFailed && n > 0 {
+		if _, listed := p.LateFund(r.Reference); !listed && r.Holds() && n > 0 {
 			n--
 		}
 	}

@@ -71,6 +71,11 @@ func TestMoneyInSuspenseIsSettled(t *testing.T) {
 		"late funds, too much of the merchant's": {then(lateFunds(), byHand("L", "H", sum+2)), settle("L", merchant), nil, domain.SettleNotMerchant, true},
 		"late funds, returned by hand":           {then(lateFunds(), byHand("L", "H", sum)), settle("L", operator), nil, domain.SettleNothing, false},
 		"late funds, being returned":             {then(lateFunds(), returnCreated(2)), settle("L", operator), nil, domain.SettleNothing, false},
+		"late funds whose return came back": {
+			then(lateFunds(), returnCreated(2), domain.ReturnSucceeded{ReturnID: id(2), Signal: refundWord("succeeded", "R", id(2))},
+				domain.ReturnFailed{ReturnID: id(2), Returned: true, Signal: refundWord("returned", "R", id(2))}),
+			settle("L", operator), settledAs("L", suspense, operator, sum), "", false,
+		},
 		"late funds whose return has failed": {
 			then(lateFunds(), returnCreated(2), domain.ReturnFailed{ReturnID: id(2), Signal: refundWord("failed", "R", id(2))}),
 			settle("L", operator), settledAs("L", suspense, operator, sum), "", false,

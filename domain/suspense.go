@@ -150,10 +150,10 @@ func (p Payment) LateFund(reference string) (LateFund, bool) {
 }
 
 // ReturnOf finds the return that late funds have, by their reference. One that
-// failed does not count.
+// failed or came back does not count.
 func (p Payment) ReturnOf(reference string) (Return, bool) {
 	for _, r := range p.Returns {
-		if r.Reference == reference && r.Status != RefundFailed {
+		if r.Reference == reference && r.Holds() {
 			return r, true
 		}
 	}

@@ -41,6 +41,9 @@ func TestLateFundsAreReturned(t *testing.T) {
 	ended := func(e domain.Event) []domain.Event { return append(lateFunds(), returnCreated(2), e) }
 	succeeded := domain.ReturnSucceeded{ReturnID: id(2), Signal: refundWord("succeeded", "R", id(2))}
 	failure := domain.ReturnFailed{ReturnID: id(2), Reason: "card_closed", Signal: refundWord("failed", "R", id(2))}
+	cameBack := domain.ReturnFailed{ReturnID: id(2), Returned: true, Reason: "account_closed", Signal: refundWord("returned", "R", id(2))}
+	then := ended(succeeded)
+	then = append(then, cameBack)
 	for name, c := range map[string]struct {
 		given  []domain.Event
 		when   domain.PaymentCommand
@@ -51,11 +54,18 @@ func TestLateFundsAreReturned(t *testing.T) {
 		"of money that is not there":    {expired(), create, nil, domain.ReturnNothing},
 		"of the payment's own money":    {paid(), domain.CreateReturn{At: graceEnd, ReturnID: id(2), Reference: "P"}, nil, domain.ReturnNothing},
 		"again while pending":           {append(lateFunds(), returnCreated(3)), create, nil, domain.ReturnExists},
-		"again after it came back":      {ended(succeeded), domain.CreateReturn{At: graceEnd, ReturnID: id(3), Reference: "L"}, nil, domain.ReturnExists},
+		"again after it succeeded":      {ended(succeeded), domain.CreateReturn{At: graceEnd, ReturnID: id(3), Reference: "L"}, nil, domain.ReturnExists},
 		"again after a failure":         {ended(failure), domain.CreateReturn{At: graceEnd, ReturnID: id(3), Reference: "L"}, returnCreated(3), ""},
 		"after the provider's own hand": {append(lateFunds(), byHandDone), create, nil, domain.ReturnElsehow},
 		"succeeds":                      {append(lateFunds(), returnCreated(2)), signal("succeeded", ""), succeeded, ""},
 		"succeeds twice":                {ended(succeeded), signal("succeeded", ""), nil, ""},
+		"comes back":                    {ended(succeeded), signal("returned", "account_closed"), cameBack, ""},
+		"comes back twice":              {then, signal("returned", "account_closed"), nil, ""},
+		"comes back, heard first":       {append(lateFunds(), returnCreated(2)), signal("returned", "account_closed"), domain.ReturnFailed{ReturnID: id(2), Reason: "account_closed", Signal: cameBack.Signal}, ""},
+		"comes back after it failed":    {ended(failure), signal("returned", ""), refusedFor(domain.ReasonFinalStatus, cameBack.Signal), ""},
+		"fails after it came back":      {then, signal("failed", ""), refusedFor(domain.ReasonFinalStatus, failure.Signal), ""},
+		"again after it came back":      {then, domain.CreateReturn{At: graceEnd, ReturnID: id(3), Reference: "L"}, returnCreated(3), ""},
+		"again while that is pending":   {append(slices.Clip(then), returnCreated(3)), domain.CreateReturn{At: graceEnd, ReturnID: id(4), Reference: "L"}, nil, domain.ReturnExists},
 		"fails":                         {append(lateFunds(), returnCreated(2)), signal("failed", "card_closed"), failure, ""},
 		"by hand":                       {lateFunds(), byHand, byHandDone, ""},
 		"by hand, heard twice":          {append(lateFunds(), byHandDone), byHand, nil, ""},

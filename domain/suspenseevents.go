@@ -149,6 +149,7 @@ func (e ReturnSucceeded) origin(p Payment, _ Recorded) (Payment, PaymentCommand,
 // again.
 type ReturnFailed struct {
 	ReturnID ID     `json:"return_id"`
+	Returned bool   `json:"returned,omitzero"` // the return had succeeded, and stays so: its money came back
 	Reason   string `json:"reason,omitempty"`
 	Signal   Signal `json:"signal"`
 }
@@ -156,11 +157,19 @@ type ReturnFailed struct {
 func (ReturnFailed) Type() string { return TypeReturnFailed }
 
 func (e ReturnFailed) evolvePayment(p Payment) Payment {
-	return p.settleReturn(e.ReturnID, RefundFailed).remember(&e.Signal)
+	p = p.settleReturn(e.ReturnID, RefundFailed).remember(&e.Signal)
+	for i, r := range p.Returns {
+		p.Returns[i].Returned = r.Returned || e.Returned && r.ID == e.ReturnID && r.Status == RefundSucceeded
+	}
+	return p
 }
 
 func (e ReturnFailed) postings() []Posting {
-	return entry(RefundsInFlight, Suspense, e.Signal.Amount, e.Signal.Currency)
+	from := RefundsInFlight
+	if e.Returned {
+		from = AcquirerReceivable(e.Signal.Route)
+	}
+	return entry(from, Suspense, e.Signal.Amount, e.Signal.Currency)
 }
 
 func (e ReturnFailed) facts() Facts {

@@ -63,6 +63,8 @@ func upcasters() []Upcaster {
 		{Type: domain.TypeRefundFailed, From: 1, Lift: unchanged},
 		{Type: domain.TypeRefundSucceeded, From: 1, Lift: unchanged},
 		{Type: domain.TypeReturnSucceeded, From: 1, Lift: unchanged},
+		// Version 2 adds that the return had succeeded, which may be absent.
+		{Type: domain.TypeReturnFailed, From: 1, Lift: unchanged},
 		// Version 2 adds the late funds, which may be absent.
 		{Type: domain.TypePaymentRefundedAtProvider, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentRefundedAtProvider, From: 2, Lift: unchanged},

@@ -3,7 +3,6 @@ package merchant
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -151,25 +150,33 @@ func (a *API) settleReturn(ctx context.Context, id string, outcome domain.Outcom
 	if !ok {
 		return r, missing
 	}
-	var p domain.Payment
-	err = a.cfg.Views.EachUncollected(ctx, domain.ID{}, math.MaxInt, func(o domain.Outstanding, payment domain.ID) error {
-		if o.Returns == 0 {
-			return nil
-		}
-		var err error
-		if p, _, err = a.cfg.Views.Payment(ctx, payment); err != nil {
-			return err
-		}
-		if r, ok = p.Return(wanted); ok {
-			return errFound
-		}
-		return nil
-	})
-	switch {
-	case err == nil:
-		return r, missing
-	case !errors.Is(err, errFound):
+	asked := domain.IDTime(wanted) // when it was recorded, too
+	before, err := a.cfg.Views.PositionAt(ctx, asked-1)
+	if err != nil {
 		return r, err
+	}
+	var p domain.Payment
+	for record, err := range a.cfg.Ledger.Store.Scan(ctx, before, eventstore.Filter{Kind: eventstore.KindPayment}) {
+		if err != nil {
+			return r, err
+		}
+		if domain.InstantOf(record.At) > asked {
+			return r, missing
+		}
+		e, err := a.cfg.Ledger.Codec.Event(record)
+		if err != nil {
+			return r, err
+		}
+		if created, is := e.(domain.ReturnCreated); is && created.ReturnID == wanted {
+			of, _ := domain.ParseID(record.Stream.ID)
+			if p, _, err = a.cfg.Views.Payment(ctx, of); err != nil {
+				return r, err
+			}
+			break
+		}
+	}
+	if r, ok = p.Return(wanted); !ok {
+		return r, missing
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
@@ -184,9 +191,6 @@ func (a *API) settleReturn(ctx context.Context, id string, outcome domain.Outcom
 	r, _ = p.Return(wanted)
 	return r, a.verdict(ctx, p, reference, reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
 }
-
-// errFound ends a search.
-var errFound = errors.New("it is found")
 
 func oneOutcome(o domain.Outcome, allowed []domain.Outcome) error {
 	if slices.Contains(allowed, o) {

@@ -150,14 +150,6 @@ func (c *Collector) refunded(ctx context.Context, p domain.Payment, r ourRefund,
 	if err != nil || reply.Result == domain.SignalApplied {
 		return err
 	}
-	if r.Status.Final() {
-		if reply.Result == domain.SignalRefused { // and not heard of before
-			c.config.Log.Error().Str("route", p.Route).Stringer("payment", p.ID).Stringer("return", r.ID).Str("reason", reason).
-				Msg("the provider said that late funds were returned, and says now that they came back: the money is in your balance there, " +
-					"and the customer has none; settle with the customer")
-		}
-		return nil
-	}
 	now, _, err := c.config.Views.Payment(ctx, p.ID)
 	if still, _ := refundOf(now, r.ID); err == nil && !still.Status.Final() {
 		err = fmt.Errorf("the provider says that the refund %s is %s with %s %s, and that was refused: see the payment's events", r.ID, st.Phase, st.Amount, st.Currency)

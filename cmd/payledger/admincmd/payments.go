@@ -104,7 +104,7 @@ func showPayment(a *cli.App, c command, line string) error {
 			add("Late funds", f.Reference, sum(f.Amount, f.Currency), f.Reason)
 		}
 		for _, r := range p.Returns {
-			add("Return", r.ID.String(), string(r.Status), r.CreatedAt.String(), r.Reference, sum(r.Amount, r.Currency))
+			add("Return", r.ID.String(), string(r.Status), map[bool]string{true: "returned"}[r.Returned], r.CreatedAt.String(), r.Reference, sum(r.Amount, r.Currency))
 		}
 		for _, r := range p.ProviderRefunds {
 			add("Refunded at the provider", r.RefundReference, r.Reference, sum(r.Amount, r.Currency))
