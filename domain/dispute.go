@@ -2,7 +2,8 @@ package domain
 
 import "slices"
 
-// DisputeStatus is the status of a dispute. It moves forward only: open, then won or lost.
+// DisputeStatus is the status of a dispute. It moves forward only: open, lost, won, each of which may be
+// left out: a provider may pay the money of a lost one back.
 type DisputeStatus string
 
 // The statuses of a dispute.
@@ -71,15 +72,21 @@ func (o Outcome) AboutDispute() bool {
 	return o == OutcomeDisputed || o == OutcomeDisputeWon || o == OutcomeDisputeLost
 }
 
-// decideDispute decides what a signal says of a dispute. Its end may be heard of before its
-// beginning, which is refused then: the books are the same.
+// canBecome reports whether a dispute may move from status s to next.
+func (s DisputeStatus) canBecome(next DisputeStatus) bool {
+	return s == DisputeOpen && next != DisputeOpen || s == DisputeLost && next == DisputeWon
+}
+
+// decideDispute decides what a signal says of a dispute. What is heard of later than what follows it
+// is refused: the books are the same.
 func (c ApplySignal) decideDispute(p Payment) Event {
 	s := c.Signal
 	d, known := p.Dispute(s.Reference)
+	next := map[Outcome]DisputeStatus{OutcomeDisputed: DisputeOpen, OutcomeDisputeWon: DisputeWon, OutcomeDisputeLost: DisputeLost}[s.Outcome]
 	switch {
 	case p.Status != Paid:
 		return refused(s, ReasonNotPaid)
-	case known && (d.Status != DisputeOpen || s.Outcome == OutcomeDisputed):
+	case known && !d.Status.canBecome(next):
 		return refused(s, ReasonFinalStatus)
 	case s.Currency != p.Currency, s.Amount > p.Amount, known && s.Amount != d.Amount:
 		return refused(s, ReasonWrongAmount)
@@ -88,7 +95,7 @@ func (c ApplySignal) decideDispute(p Payment) Event {
 	case s.Outcome == OutcomeDisputed:
 		return PaymentDisputed{Reason: c.Reason, EvidenceDueBy: c.EvidenceDueBy, Signal: s}
 	case s.Outcome == OutcomeDisputeWon:
-		return PaymentDisputeWon{Opened: known, Signal: s}
+		return PaymentDisputeWon{Opened: known, Lost: d.Status == DisputeLost, Signal: s}
 	}
 	return PaymentDisputeLost{Opened: known, Signal: s}
 }
@@ -102,7 +109,7 @@ func (p Payment) withDispute(s Signal, d Dispute) Payment {
 	case i < 0:
 		d.Reference, d.Amount, d.OpenedAt = s.Reference, s.Amount, s.StartedAt
 		p.Disputes = append(p.Disputes, d)
-	case p.Disputes[i].Status == DisputeOpen:
+	case p.Disputes[i].Status.canBecome(d.Status):
 		p.Disputes[i].Status = d.Status
 	}
 	return p.remember(&s)

@@ -31,6 +31,10 @@ func disputeLost() []domain.Event {
 	return append(disputed(), domain.PaymentDisputeLost{Opened: true, Signal: dispute("dispute_lost")})
 }
 
+func paidBack() []domain.Event {
+	return append(disputeLost(), domain.PaymentDisputeWon{Opened: true, Lost: true, Signal: dispute("dispute_won")})
+}
+
 func TestDisputes(t *testing.T) {
 	t.Parallel()
 	opens, wins, loses := dispute("disputed"), dispute("dispute_won"), dispute("dispute_lost")
@@ -71,8 +75,10 @@ func TestDisputes(t *testing.T) {
 		all("refunded", refunded(), is(domain.PaymentDisputed{Signal: opens}, domain.PaymentDisputeWon{Signal: wins}, domain.PaymentDisputeLost{Signal: loses})),
 		all("open", disputed(), is(nil, domain.PaymentDisputeWon{Opened: true, Signal: wins}, domain.PaymentDisputeLost{Opened: true, Signal: loses})),
 		all("won", disputeWon(), is(nil, nil, refusedFor(final, loses))),
-		all("lost", disputeLost(), is(nil, refusedFor(final, wins), nil)),
-		all("lost before it was heard to open", append(paid(), domain.PaymentDisputeLost{Signal: loses}), is(refusedFor(final, opens), refusedFor(final, wins), nil)),
+		all("lost", disputeLost(), is(nil, domain.PaymentDisputeWon{Opened: true, Lost: true, Signal: wins}, nil)),
+		all("lost before it was heard to open", append(paid(), domain.PaymentDisputeLost{Signal: loses}), is(refusedFor(final, opens), domain.PaymentDisputeWon{Opened: true, Lost: true, Signal: wins}, nil)),
+		all("won after it was lost", paidBack(), is(nil, nil, nil)),
+		all("won before it was heard to be lost", append(disputeWon(), refusedFor(final, loses)), is(nil, nil, nil)),
 		all("too many", many, refuses(domain.ReasonTooManyDisputes)),
 		[]decision{
 			{name: "with its reason and time", given: paid(), when: due, want: domain.PaymentDisputed{Reason: "fraudulent", EvidenceDueBy: expiresAt, Signal: opens}},
@@ -97,14 +103,36 @@ func TestDisputedPaymentsAreNotRefunded(t *testing.T) {
 		{name: "open", given: disputed(), when: refund, wantErr: refused},
 		{name: "lost", given: disputeLost(), when: refund, wantErr: refused},
 		{name: "won", given: disputeWon(), when: refund, want: want},
+		{name: "won after it was lost", given: paidBack(), when: refund, want: want},
 		{name: "refunded before", given: append(refunded(), opens), when: refund, wantErr: refused},
 		{name: "came back before", given: append(cameBack(), opens), when: refund, wantErr: refused},
 		{name: "came back while it is open", given: append(refunded(), opens, cameBack()[len(refunded())]), when: refund, wantErr: refused},
 	})
-	for want, past := range map[domain.DisputeStatus][]domain.Event{"": paid(), "open": disputed(), "won": disputeWon(), "lost": disputeLost()} {
+	for want, past := range map[domain.DisputeStatus][]domain.Event{"": paid(), "open": disputed(), "won": paidBack(), "lost": disputeLost()} {
 		p := fold(past)
 		if p.DisputeStatus() != want || (p.Disputed() > 0) != (want == "open" || want == "lost") || p.Status != domain.Paid {
 			t.Errorf("%s: %s, %s of a payment that is %s", want, p.DisputeStatus(), p.Disputed(), p.Status)
+		}
+	}
+}
+
+// TestRefusalsOfBeforeStayPossible: below version 3 what came back was refused.
+func TestRefusalsOfBeforeStayPossible(t *testing.T) {
+	t.Parallel()
+	returned := append(lateFunds(), returnCreated(2), domain.ReturnSucceeded{ReturnID: id(2), Signal: refundWord("succeeded", "R", id(2))})
+	for name, c := range map[string]struct {
+		past []domain.Event
+		s    domain.Signal
+	}{
+		"a lost dispute is won": {disputeLost(), dispute("dispute_won")},
+		"a return comes back":   {returned, refundWord("returned", "R", id(2))},
+	} {
+		e := refusedFor(domain.ReasonFinalStatus, c.s)
+		if err := fold(c.past).Redecide(e, domain.Recorded{Version: 2}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := fold(c.past).Redecide(e, domain.Recorded{Version: 3}); err == nil {
+			t.Errorf("%s: it is refused now", name)
 		}
 	}
 }
@@ -194,15 +222,19 @@ func TestBooksInAnyOrder(t *testing.T) {
 			d := word("disputed", fmt.Sprint("D", i))
 			d.Amount = domain.Amount(rapid.Int64Range(1, int64(sum)).Draw(t, "disputed"))
 			signals = append(signals, d)
-			switch end := rapid.SampledFrom([]domain.Outcome{"disputed", "dispute_won", "dispute_lost"}).Draw(t, "end"); end {
+			switch end := rapid.SampledFrom([]domain.Outcome{"disputed", "dispute_won", "dispute_lost", "paid back"}).Draw(t, "end"); end {
 			case "disputed":
 				move(domain.MerchantPayable, domain.DisputesHeld, d.Amount)
 			case "dispute_lost":
 				move(domain.MerchantPayable, receivable, d.Amount)
 				fallthrough
-			default:
+			case "dispute_won":
 				d.Outcome = end
 				signals = append(signals, d)
+			default:
+				won := d
+				d.Outcome, won.Outcome = domain.OutcomeDisputeLost, domain.OutcomeDisputeWon
+				signals = append(signals, d, won)
 			}
 		}
 		signals = append(signals, rapid.SliceOfN(rapid.SampledFrom(append(signals, pays)), 0, 5).Draw(t, "again")...)

@@ -29,9 +29,11 @@ func (e PaymentDisputed) origin(p Payment, _ Recorded) (Payment, PaymentCommand,
 	return p, ApplySignal{Signal: e.Signal, Reason: e.Reason, EvidenceDueBy: e.EvidenceDueBy}, errors.Join(err, validReason(e.Reason))
 }
 
-// PaymentDisputeWon records that a dispute was decided for the merchant.
+// PaymentDisputeWon records that a dispute was decided for the merchant, or that the provider has paid
+// back the money of one that was lost.
 type PaymentDisputeWon struct {
-	Opened bool   `json:"opened"` // false: nothing was heard of the dispute before, and nothing was held
+	Opened bool   `json:"opened"`        // false: nothing was heard of the dispute before, and nothing was held
+	Lost   bool   `json:"lost,omitzero"` // it was lost before
 	Signal Signal `json:"signal"`
 }
 
@@ -42,8 +44,11 @@ func (e PaymentDisputeWon) evolvePayment(p Payment) Payment {
 }
 
 func (e PaymentDisputeWon) postings() []Posting {
-	if !e.Opened {
+	switch {
+	case !e.Opened:
 		return nil
+	case e.Lost:
+		return entry(AcquirerReceivable(e.Signal.Route), MerchantPayable, e.Signal.Amount, e.Signal.Currency)
 	}
 	return entry(DisputesHeld, MerchantPayable, e.Signal.Amount, e.Signal.Currency)
 }

@@ -154,7 +154,9 @@ type EventType struct {
 //   - payment.refunded_at_provider, version 3: the money was booked for the payment.
 //   - refund.succeeded and return.succeeded, version 2: one reference of a provider
 //     is of one refund or return.
-//   - return.failed, version 2: it may follow return.succeeded, when the money came back.
+//   - return.failed and payment.dispute_won, version 2: they may follow return.succeeded and
+//     payment.dispute_lost, when the money came back.
+//   - payment.signal_refused, version 3: a signal of these is not refused.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
@@ -182,7 +184,7 @@ func Events() []EventType {
 		NewEventType(2, PaymentPaid{Signal: paid}),
 		NewEventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &expired}),
 		NewEventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &failed}),
-		NewEventType(2, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid, Unrecorded: 99}),
+		NewEventType(3, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid, Unrecorded: 99}),
 		NewEventType(2, PaymentLateFunds{Reason: ReasonPaidTwice, Signal: paid}),
 		NewEventType(1, RefundCreated{
 			RefundID: id, CreatedAt: at, Amount: 150000, Currency: DefaultCurrency, Idempotency: claim,
@@ -205,7 +207,7 @@ func Events() []EventType {
 		}),
 		NewEventType(1, PaymentDetailsErased{ErasedAt: at, Reason: "По просьбе покупателя"}),
 		NewEventType(1, PaymentDisputed{Reason: "fraudulent", EvidenceDueBy: at.Add(time.Hour), Signal: signal(OutcomeDisputed, nil)}),
-		NewEventType(1, PaymentDisputeWon{Opened: true, Signal: signal(OutcomeDisputeWon, nil)}),
+		NewEventType(2, PaymentDisputeWon{Opened: true, Lost: true, Signal: signal(OutcomeDisputeWon, nil)}),
 		NewEventType(1, PaymentDisputeLost{Opened: true, Signal: signal(OutcomeDisputeLost, nil)}),
 		NewEventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
 		NewEventType(2, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),

@@ -75,6 +75,10 @@ func TestPostings(t *testing.T) {
 			domain.PaymentDisputeLost{Opened: true, Signal: word("dispute_lost", "D")},
 			[]domain.Posting{line("disputes_held", "RUB", sum), line("acquirer_receivable:sandbox", "RUB", -sum)},
 		},
+		"dispute won that was lost": {
+			domain.PaymentDisputeWon{Opened: true, Lost: true, Signal: word("dispute_won", "D")},
+			[]domain.Posting{line("acquirer_receivable:sandbox", "RUB", sum), line("merchant_payable", "RUB", -sum)},
+		},
 		"dispute won that nobody heard of": {domain.PaymentDisputeWon{Signal: word("dispute_won", "D")}, nil},
 		"dispute lost that nobody heard of": {
 			domain.PaymentDisputeLost{Signal: word("dispute_lost", "D")},

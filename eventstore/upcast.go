@@ -65,12 +65,15 @@ func upcasters() []Upcaster {
 		{Type: domain.TypeReturnSucceeded, From: 1, Lift: unchanged},
 		// Version 2 adds that the return had succeeded, which may be absent.
 		{Type: domain.TypeReturnFailed, From: 1, Lift: unchanged},
+		// Version 2 adds that the dispute was lost before, which may be absent.
+		{Type: domain.TypePaymentDisputeWon, From: 1, Lift: unchanged},
 		// Version 2 adds the late funds, which may be absent.
 		{Type: domain.TypePaymentRefundedAtProvider, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentRefundedAtProvider, From: 2, Lift: unchanged},
 		// Version 2 adds the number of unrecorded refusals; version 1 recorded every
 		// refusal.
 		{Type: domain.TypePaymentSignalRefused, From: 1, Lift: unchanged},
+		{Type: domain.TypePaymentSignalRefused, From: 2, Lift: unchanged},
 	}
 }
 

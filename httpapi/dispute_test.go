@@ -114,13 +114,22 @@ func TestDisputesByHand(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	s.adminDo("POST", at, `{"outcome":"dispute_lost","reference":"d"}`).want(200, "")
-	s.adminDo("POST", at, `{"outcome":"dispute_won","reference":"d"}`).want(409, domain.FinalStatus)
 	m.refund(id).want(409, domain.PaymentDisputedCode)
 	var v wire.OperatorsPayment
 	s.adminDo("GET", "/admin/payments/"+id, "").want(200, "").decode(&v)
 	if len(v.Disputes) != 1 || v.Dispute != domain.DisputeLost {
 		t.Errorf("%+v", v.Disputes)
 	}
+
+	// The provider pays the money back; what was won cannot be lost.
+	s.adminDo("POST", at, `{"outcome":"dispute_won","reference":"d"}`).want(201, "").decode(&d)
+	if d.Status != domain.DisputeWon || d.Amount != 50000 || d.Reason != "duplicate" {
+		t.Errorf("%+v", d)
+	}
+	s.adminDo("POST", at, `{"outcome":"disputed","reference":"e"}`).want(201, "")
+	s.adminDo("POST", at, `{"outcome":"dispute_won","reference":"e"}`).want(201, "")
+	s.adminDo("POST", at, `{"outcome":"dispute_lost","reference":"e"}`).want(409, domain.FinalStatus)
+	m.refund(id).want(201, "")
 }
 
 // TestRefundsThatComeBackAmongOthers: a refund's money comes back at the same time as another refund is

@@ -93,7 +93,7 @@ func (l Line) Says(p domain.Payment) (domain.Signal, bool) {
 	_, small := abs.Bits()
 	s.Amount = domain.Amount(small) // it fits, so it is below an Amount
 	d, known := p.Dispute(l.Reference)
-	return s, !known || s.Outcome == domain.OutcomeDisputeWon && d.Status == domain.DisputeOpen && d.Amount == s.Amount
+	return s, !known || s.Outcome == domain.OutcomeDisputeWon && d.Status != domain.DisputeWon && d.Amount == s.Amount
 }
 
 // fits reports whether the line can be for a payment of the amount. Refunds are of all of it,

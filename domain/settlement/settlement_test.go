@@ -331,7 +331,7 @@ func TestWhatLinesClearAndSay(t *testing.T) {
 		"won, not heard of before":         {paid, line(dispute, 50000, 0), "500.00 RUB", "dispute_won 500.00"},
 		"won in part":                      {disputed("open"), line(dispute, 49999, 0), "499.99 RUB", ""},
 		"won again":                        {disputed("won"), line(dispute, 50000, 0), "500.00 RUB", ""},
-		"won after it was lost":            {disputed("lost"), line(dispute, 50000, 0), "500.00 RUB", ""},
+		"won after it was lost":            {disputed("lost"), line(dispute, 50000, 0), "500.00 RUB", "dispute_won 500.00"},
 	} {
 		sum, in := settlement.Settles(c.line, c.of)
 		if got := sum.String() + " " + string(in); got != c.clears {
@@ -380,7 +380,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				domain.CreateRefund{At: 2000, RefundID: refund},
 				signal(p, domain.OutcomeSucceeded, "back", &refund),
 				signal(p, domain.OutcomeReturned, "back", &refund), signal(p, domain.OutcomeDisputed, "dispute", nil),
-				signal(p, domain.OutcomeDisputeLost, "dispute", nil),
+				signal(p, domain.OutcomeDisputeLost, "dispute", nil), signal(p, domain.OutcomeDisputeWon, "dispute", nil),
 			}
 			outcomes[i] = all[:rapid.IntRange(0, len(all)).Draw(t, "outcomes")]
 		}

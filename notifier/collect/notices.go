@@ -139,7 +139,7 @@ func (c *Collector) readDisputes(ctx context.Context, conn connector.Connector, 
 		known, ok := p.Dispute(st.Reference)
 		outcomes := []domain.Outcome{domain.OutcomeDisputed, st.Outcome}
 		switch {
-		case ok && known.Status != domain.DisputeOpen:
+		case known.Status == domain.DisputeWon, known.Status == domain.DisputeLost && st.Outcome != domain.OutcomeDisputeWon:
 			continue
 		case ok:
 			outcomes = outcomes[1:]

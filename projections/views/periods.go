@@ -49,7 +49,7 @@ type PeriodRow struct {
 	Refunded Tally // refunds that succeeded in the period, likewise, even if they came back later, and those by another hand
 	ByStatus ByStatus
 	Returned Tally // of the payments created in the period: those of which money went back, and how much
-	Lost     Tally // disputes that were lost in the period, whenever their payments were created
+	Lost     Tally // disputes that were lost in the period, likewise, even if they were won later
 }
 
 // ByStatus are tallies in the order of domain.PaymentStatuses.

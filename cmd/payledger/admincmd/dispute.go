@@ -8,7 +8,7 @@ import (
 // Dispute groups the commands that record disputes by hand.
 type Dispute struct {
 	Open disputeOpen `cmd:"" help:"A customer disputes a payment, and the provider holds the money."`
-	Won  disputeWon  `cmd:"" help:"The dispute was decided for the merchant."`
+	Won  disputeWon  `cmd:"" help:"The dispute was decided for the merchant, or the money of a lost one is paid back."`
 	Lost disputeLost `cmd:"" help:"The dispute was decided for the customer."`
 }
 
@@ -17,7 +17,8 @@ func (Dispute) Help() string {
 	return `Disputes come by themselves from Stripe, from lines of settlement reports, and as signals of
 programs on NATS. What another provider says, and that a dispute of a report is lost, record by hand. The payment stays paid; while its dispute is open, and
 when it is lost, it cannot be refunded. In the books an open dispute moves the money from the
-merchant to disputes_held, a won one back, a lost one to the provider. The merchant is
+merchant to disputes_held, a won one back, a lost one to the provider. One that was lost can
+still be won: the provider pays the money back, and owes it to the merchant. The merchant is
 notified. Repeated, a command shows the dispute that there is. To list disputed payments:
 payledger payments list --disputed.`
 }
