@@ -12,8 +12,9 @@ type Settings struct {
 	MaxAmount             Amount     `json:"max_amount"`
 	LifetimeSeconds       int        `json:"lifetime_seconds"` // of a payment
 	RequireIdempotencyKey bool       `json:"require_idempotency_key"`
-	ShopURL               string     `json:"shop_url,omitempty"`  // the payment page's link back; "": none
-	TimeZone              string     `json:"time_zone,omitempty"` // IANA name of the zone whose days reports have; "": UTC
+	ShopURL               string     `json:"shop_url,omitempty"`               // the payment page's link back; "": none
+	TimeZone              string     `json:"time_zone,omitempty"`              // IANA name of the zone whose days reports have; "": UTC
+	DetailsRetentionDays  int        `json:"details_retention_days,omitempty"` // from a payment's creation until its details are erased; 0: nobody erases them by itself
 
 	// The project's own Limits; nil: the server's.
 	RateWrites         *int `json:"rate_writes,omitempty"`
@@ -29,6 +30,9 @@ const (
 	MaxLifetime     = 90 * 24 * time.Hour
 	DefaultLifetime = time.Hour
 )
+
+// MaxRetentionDays bounds how long details of payments may be kept before they are erased: ten years.
+const MaxRetentionDays = 3650
 
 // MaxShopURL is the longest address of a shop, in bytes.
 const MaxShopURL = 512
@@ -48,6 +52,11 @@ func DefaultSettings() Settings {
 // Lifetime is how long a new payment can be paid.
 func (s Settings) Lifetime() time.Duration { return time.Duration(s.LifetimeSeconds) * time.Second }
 
+// Retention is how long the details of a payment are kept, from its creation; 0: until they are erased.
+func (s Settings) Retention() time.Duration {
+	return time.Duration(s.DetailsRetentionDays) * 24 * time.Hour
+}
+
 func (s Settings) currencyNotSupported() *FieldError {
 	allowed := make([]string, len(s.Currencies))
 	for i, c := range s.Currencies {
@@ -58,7 +67,7 @@ func (s Settings) currencyNotSupported() *FieldError {
 
 // SettingNames are the wire names of all settings.
 func SettingNames() []string {
-	return append([]string{"currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url", "time_zone"}, LimitNames()...)
+	return append([]string{"currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url", "time_zone", "details_retention_days"}, LimitNames()...)
 }
 
 // Validate checks the settings against the fixed limits.
@@ -91,6 +100,11 @@ func (s Settings) Validate() FieldErrors {
 		errs = append(errs, &FieldError{Field: "time_zone", Code: TooLong, Limit: MaxTimeZone, Got: len(s.TimeZone)})
 	case strings.ContainsFunc(s.TimeZone, notInZone):
 		errs = append(errs, &FieldError{Field: "time_zone", Code: InvalidValue})
+	}
+	switch days := s.DetailsRetentionDays; {
+	case days < 0 || days > MaxRetentionDays, days > 0 && s.LifetimeSeconds <= int(MaxLifetime/time.Second) && s.Retention() < s.Lifetime():
+		// A customer has to see what a payment is for while it can be paid.
+		errs = append(errs, &FieldError{Field: "details_retention_days", Code: InvalidValue})
 	}
 	return append(errs, s.LimitsOver(DefaultLimits()).Validate()...)
 }

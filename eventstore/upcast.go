@@ -50,6 +50,9 @@ func upcasters() []Upcaster {
 		// Version 4 adds limits, which may be absent.
 		{Type: projects.TypeProjectRegistered, From: 3, Lift: unchanged},
 		{Type: projects.TypeProjectChanged, From: 3, Lift: unchanged},
+		// Version 5 adds how long details are kept, which may be absent.
+		{Type: projects.TypeProjectRegistered, From: 4, Lift: unchanged},
+		{Type: projects.TypeProjectChanged, From: 4, Lift: unchanged},
 		// Version 2 adds the time, which may be absent.
 		{Type: installation.TypeRoutePaused, From: 1, Lift: unchanged},
 		{Type: installation.TypeRouteResumed, From: 1, Lift: unchanged},

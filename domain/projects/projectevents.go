@@ -54,7 +54,8 @@ const (
 // domain.Events says:
 //
 //   - project.registered and project.changed, version 2: their settings have the
-//     address of the shop, version 3: and the time zone, version 4: and limits.
+//     address of the shop, version 3: and the time zone, version 4: and limits,
+//     version 5: and how long details are kept.
 func Events() []domain.EventType {
 	at := domain.Instant(1795169730123)
 	// Not domain.Kinds: a new kind changes no golden encoding.
@@ -67,13 +68,14 @@ func Events() []domain.EventType {
 	endpoint := "we_01M7W78FJBM8T4R7B5N0C1D2E3"
 	settings := domain.DefaultSettings()
 	settings.RequireIdempotencyKey, settings.ShopURL, settings.TimeZone = true, "https://shop.example.com/", "Europe/Moscow"
+	settings.DetailsRetentionDays = 400
 	for i, name := range domain.LimitNames() {
 		own := 600 + i
 		*settings.OwnLimit(name) = &own
 	}
 	return []domain.EventType{
-		domain.NewEventType(4, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
-		domain.NewEventType(4, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
+		domain.NewEventType(5, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
+		domain.NewEventType(5, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
 		domain.NewEventType(1, ProjectDisabled{}),
 		domain.NewEventType(1, ProjectSignedOut{At: at}),
 		domain.NewEventType(3, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: domain.Digest{7, 8, 9}, Scopes: AllScopes(), Name: "Чайная лавка"}),

@@ -132,9 +132,9 @@ func recordOf(at eventstore.Position, body []byte) (eventstore.Stored, error) {
 	}, nil
 }
 
-// CutLine reads a line with an event and no details as payledger writes it; ok is false for any other form. Whether
-// the event is one value of JSON is seen when it is read. Without it, reading a line takes 1.6 times
-// as long.
+// CutLine reads a line with an event and no details as payledger writes it; ok is false for any other
+// form. Whether the event is one value of JSON is seen when it is read. Without it, reading a line takes
+// 1.6 times as long.
 func CutLine(line []byte) (at eventstore.Position, event jsontext.Value, ok bool) {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"position":`))
 	digits, rest, found := bytes.Cut(rest, []byte(`,"event":`))

@@ -87,6 +87,12 @@ func settingsOf(s *domain.Settings) []edge.Field {
 			}
 			return nil
 		})},
+		{Name: "details_retention_days", Read: func(v jsontext.Value) (faults domain.FieldErrors) {
+			if s.DetailsRetentionDays = 0; v.Kind() != 'n' {
+				s.DetailsRetentionDays, faults = whole(v)
+			}
+			return faults
+		}},
 	}
 	for _, name := range domain.LimitNames() {
 		fields = append(fields, edge.Field{Name: name, Read: func(v jsontext.Value) (faults domain.FieldErrors) {

@@ -136,6 +136,8 @@ func invalidDetail(field string) string {
 		return "Send an https address with a host and without a user name or a password."
 	case "time_zone":
 		return "Send the name of a zone of the IANA database, such as Europe/Moscow or UTC."
+	case "details_retention_days":
+		return fmt.Sprintf("Send a whole number of days, no shorter than lifetime_seconds and at most %d, or 0 to keep details until they are erased.", domain.MaxRetentionDays)
 	case "overlap_seconds":
 		return fmt.Sprintf("Send a number of seconds from 0 to %d.", int(projects.MaxSecretOverlap.Seconds()))
 	case "since":
@@ -159,6 +161,8 @@ func typeOf(field string) string {
 		return "an array of strings"
 	case "lifetime_seconds", "overlap_seconds":
 		return "a whole number"
+	case "details_retention_days":
+		return "a whole number, or null for none"
 	case "require_idempotency_key":
 		return "true or false"
 	case "":

@@ -31,6 +31,7 @@ type projectSettings struct {
 	RequireIdempotencyKey *bool    `help:"Refuse POSTs without an Idempotency-Key." negatable:"" json:"require_idempotency_key,omitempty"`
 	ShopURL               *string  `help:"Link of the payment page back to the shop once the outcome is known: an https address of at most 512 bytes; empty: none." placeholder:"URL" json:"shop_url,omitzero" name:"shop-url"`
 	TimeZone              *string  `help:"Time zone of the days in the account and its exports: an IANA name such as Europe/Moscow; empty: UTC." placeholder:"ZONE" json:"time_zone,omitzero"`
+	DetailsRetentionDays  *int     `help:"Erase what payments were for, description and payload, by itself after so many days, 3650 at most and no fewer than a payment can be paid; 0: never." placeholder:"DAYS" json:"details_retention_days,omitzero"`
 
 	RateWrites         limit `help:"Writes a second, with bursts of twice as many; 0: no limit; default: as the server has it." placeholder:"N" json:"rate_writes,omitzero"`
 	RateReads          limit `help:"Reads a second, and as many pages of the account; as --rate-writes." placeholder:"N" json:"rate_reads,omitzero"`
@@ -91,10 +92,18 @@ type projectList struct{ Reads }
 // Run lists the projects.
 func (c projectList) Run(a *cli.App) error {
 	return table(a, c, "GET /admin/projects", "No projects: register one with \"payledger project create NAME\".",
-		"PROJECT, STATE, CURRENCIES, MAX AMOUNT, LIFETIME, OWN LIMITS, NAME", func(p wire.Project) []any {
+		"PROJECT, STATE, CURRENCIES, MAX AMOUNT, LIFETIME, DETAILS KEPT, OWN LIMITS, NAME", func(p wire.Project) []any {
 			s := p.Settings
-			return []any{p.ProjectID, stateOf(p), joined(s.Currencies, ","), s.MaxAmount, fmt.Sprintf("%ds", s.LifetimeSeconds), ownLimits(s), p.Name}
+			return []any{p.ProjectID, stateOf(p), joined(s.Currencies, ","), s.MaxAmount, fmt.Sprintf("%ds", s.LifetimeSeconds), kept(s), ownLimits(s), p.Name}
 		})
+}
+
+// kept is how long what payments were for is kept.
+func kept(s domain.Settings) string {
+	if s.DetailsRetentionDays == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%dd", s.DetailsRetentionDays)
 }
 
 func stateOf(p wire.Project) string {
@@ -137,6 +146,7 @@ func (c projectGet) Run(a *cli.App) error {
 			{"Currencies", joined(s.Currencies, ",")},
 			{"Max amount", s.MaxAmount.String()},
 			{"Lifetime", fmt.Sprintf("%ds", s.LifetimeSeconds)},
+			{"Details kept", kept(s)},
 			{"Key required", strconv.FormatBool(s.RequireIdempotencyKey)},
 			{"Shop", cmp.Or(s.ShopURL, "-")},
 			{"Time zone", cmp.Or(s.TimeZone, "UTC")},
