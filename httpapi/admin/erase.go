@@ -3,11 +3,11 @@ package admin
 import (
 	"net/http"
 
+	"github.com/go-json-experiment/json"
+
 	"payledger/domain"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
-
-	"github.com/go-json-experiment/json"
 )
 
 // eraseBefore answers POST /admin/projects/{project}/erase: it erases a page of the project's payments

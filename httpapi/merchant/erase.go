@@ -2,8 +2,8 @@ package merchant
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,8 +14,6 @@ import (
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 	"payledger/projections/views"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // EraseDetails answers POST /v1/payments/{id}/erase.
@@ -56,15 +54,6 @@ func (a *API) erase(ctx context.Context, c Caller, p domain.Payment, reason stri
 	return res.State, err
 }
 
-// LineOf is a record as it is listed, with its details.
-func LineOf(r eventstore.Stored) wire.EventLine {
-	l := wire.EventLine{Position: uint64(r.Position), Event: r.Body}
-	if len(r.Details) > eventstore.SaltSize {
-		l.Details, l.Salt = jsontext.Value(r.Details[eventstore.SaltSize:]), hex.EncodeToString(r.Details[:eventstore.SaltSize])
-	}
-	return l
-}
-
 // eraseAtOnce is how many payments are erased together: they share syncs of the log.
 const eraseAtOnce = 128
 
@@ -75,7 +64,28 @@ func (a *API) EraseBefore(ctx context.Context, c Caller, before domain.Instant, 
 	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
 		return page, err
 	}
-	found, err := a.cfg.Views.Payments(ctx, c.Project.ID, views.PaymentQuery{To: before, Before: behind, Limit: views.MaxLimit})
+	return a.erasePage(ctx, c, reason, views.PaymentQuery{To: before, Before: behind, Limit: views.MaxLimit})
+}
+
+// RetentionActor is the actor of what details_retention_days erases.
+const RetentionActor = "retention"
+
+// Projects are all projects.
+func (a *API) Projects(ctx context.Context) ([]projects.Project, error) {
+	return a.cfg.Views.Projects(ctx)
+}
+
+// EraseOverdue is EraseBefore for what the project keeps no longer, with smaller pages. Damaged payments
+// are left as they are.
+func (a *API) EraseOverdue(ctx context.Context, p projects.Project, before domain.Instant, behind domain.ID) (last domain.ID, err error) {
+	reason := fmt.Sprintf("details_retention_days is %d", p.Settings.DetailsRetentionDays)
+	page, err := a.erasePage(ctx, Caller{Project: p, actor: RetentionActor}, reason, views.PaymentQuery{To: before, Before: behind, Limit: eraseAtOnce})
+	last, _ = domain.ParseID(page.Next)
+	return last, err
+}
+
+func (a *API) erasePage(ctx context.Context, c Caller, reason string, q views.PaymentQuery) (page wire.Erasure, err error) {
+	found, err := a.cfg.Views.Payments(ctx, c.Project.ID, q)
 	if err != nil {
 		return page, err
 	}
@@ -100,10 +110,16 @@ func (a *API) EraseBefore(ctx context.Context, c Caller, before domain.Instant, 
 			under.Go(func() { _, errs[i] = a.erase(ctx, c, p, reason) })
 		}
 		under.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return page, err
+		for _, err := range errs {
+			switch {
+			case errors.As(err, new(*eventstore.CorruptError)):
+				page.Damaged++
+			case err != nil:
+				return page, err
+			default:
+				page.Erased++
+			}
 		}
-		page.Erased += len(part)
 	}
 	return page, nil
 }

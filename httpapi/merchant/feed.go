@@ -3,6 +3,7 @@ package merchant
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -302,6 +304,15 @@ func feedEvent(r eventstore.Stored) (e FeedEvent, err error) {
 	}
 	e.Type = head.Type
 	return e, nil
+}
+
+// LineOf is a record as it is listed, with its details.
+func LineOf(r eventstore.Stored) wire.EventLine {
+	l := wire.EventLine{Position: uint64(r.Position), Event: r.Body}
+	if len(r.Details) > eventstore.SaltSize {
+		l.Details, l.Salt = jsontext.Value(r.Details[eventstore.SaltSize:]), hex.EncodeToString(r.Details[:eventstore.SaltSize])
+	}
+	return l
 }
 
 // reconnectAfter is how soon a client whose connection broke should come back,

@@ -1,5 +1,5 @@
-// Package worker assigns routes to waiting payments, expires payments whose time is over, and
-// matches lines of settlement reports with outcomes that came later.
+// Package worker assigns routes to waiting payments, expires payments whose time is over, matches lines
+// of settlement reports with outcomes that came later, and erases details that are kept no longer.
 package worker
 
 import (
@@ -51,16 +51,19 @@ type Config struct {
 	Settlements SettlementView // nil: there are none
 	Settling    sync.Locker    // held while lines of settlement reports are recorded
 
+	Details Details // nil: they are kept
+
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
 
-// Workers are the router, the expirer and the settler. They work from views of the log and keep no
-// state, so nothing is left out after an outage or a restart.
+// Workers are the router, the expirer, the settler and the retention. They work from views of the log
+// and keep no state, so nothing is left out after an outage or a restart.
 type Workers struct {
-	router  *router
-	expirer *expirer
-	settler *settler // nil: there is no report
+	router    *router
+	expirer   *expirer
+	settler   *settler   // nil: there is no report
+	retention *retention // nil: details are kept
 }
 
 // New makes the workers; Run lets them work. The error is about the
@@ -76,6 +79,10 @@ func New(c Config) (*Workers, error) {
 	if c.Settlements != nil {
 		w.settler = newSettler(c)
 	}
+	if c.Details != nil {
+		w.retention = newRetention(c)
+		health.UpGauge(c.Metrics, "retention", "details that are kept no longer are erased", w.retention.trouble.Err)
+	}
 	health.UpGauge(c.Metrics, "expirer", "payments whose time is over expire", w.expirer.trouble.Err)
 	return w, nil
 }
@@ -88,6 +95,9 @@ func (w *Workers) Run(ctx context.Context) error {
 	g.Go(func() error { return w.expirer.run(gctx) })
 	if w.settler != nil {
 		g.Go(func() error { return w.settler.run(gctx) })
+	}
+	if w.retention != nil {
+		g.Go(func() error { return w.retention.run(gctx) })
 	}
 	err := g.Wait()
 	if ctx.Err() != nil && !health.Ends(err) {

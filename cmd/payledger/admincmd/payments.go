@@ -226,29 +226,33 @@ half-way, it goes on where it was when it is run again.
 Backups that were made before hold the details until they are thrown away.`
 }
 
-const backupsHold = "Backups that were made before hold the details until they are thrown away."
-
 // Run erases.
-func (c Erase) Run(a *cli.App) error {
+func (c Erase) Run(a *cli.App) (err error) {
 	switch {
 	case c.PaymentID != "" && (c.Project != "" || c.Before != ""), c.PaymentID == "" && (c.Project == "" || c.Before == ""):
 		return cli.Errorf(cli.ExitUsage, "name a payment, or --project and --before")
 	case c.PaymentID != "":
-		err := show(a, c, "POST /admin/payments/{id}/erase", func(p jsontext.Value) error {
+		err = show(a, c, "POST /admin/payments/{id}/erase", func(p jsontext.Value) error {
 			return a.Print(p, "The details of %s are erased.\n", c.PaymentID)
 		})
-		if err != nil || a.JSON {
-			return err
-		}
-		return a.Note(backupsHold)
+	default:
+		err = c.allBefore(a)
 	}
+	if err != nil || a.JSON {
+		return err
+	}
+	return a.Note("Backups that were made before hold the details until they are thrown away.")
+}
+
+// allBefore erases the project's payments, page by page.
+func (c Erase) allBefore(a *cli.App) error {
 	var all wire.Erasure
 	progress := cli.EachInterval(func(done, _ int) { _ = a.Note(fmt.Sprintf("%d payments erased so far.", done)) })
 	for more := true; more; {
 		err := asking(a, erasePage{c, c.Project}, "POST /admin/projects/{project_id}/erase", func(m *cli.Client, r request) error {
 			var page wire.Erasure
 			err := r.send(a.Ctx, m, &page)
-			all.Erased, all.InLog = all.Erased+page.Erased, all.InLog+page.InLog
+			all.Erased, all.InLog, all.Damaged = all.Erased+page.Erased, all.InLog+page.InLog, all.Damaged+page.Damaged
 			c.Behind, more = page.Next, page.Next != ""
 			return err
 		})
@@ -257,15 +261,14 @@ func (c Erase) Run(a *cli.App) error {
 		}
 		progress(all.Erased, 0)
 	}
-	if err := a.Print(all, "The details of %d payments are erased.\n", all.Erased); err != nil || a.JSON {
-		return err
+	err := a.Print(all, "The details of %d payments are erased.\n", all.Erased)
+	if err == nil && all.InLog > 0 && !a.JSON {
+		err = a.Note(fmt.Sprintf("%d payments were recorded by an earlier version, which kept details in the log: they cannot be erased.", all.InLog))
 	}
-	if all.InLog > 0 {
-		if err := a.Note(fmt.Sprintf("%d payments were recorded by an earlier version, which kept details in the log: they cannot be erased.", all.InLog)); err != nil {
-			return err
-		}
+	if err == nil && all.Damaged > 0 {
+		err = cli.Errorf(cli.ExitFailed, "%d payments were left as they are, because their events are damaged: \"payledger verify\" names them", all.Damaged)
 	}
-	return a.Note(backupsHold)
+	return err
 }
 
 type erasePage struct {

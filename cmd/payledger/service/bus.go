@@ -130,9 +130,15 @@ func (a *app) startDuties(ctx context.Context, parts *process.Parts, metrics pro
 			return cli.Errorf(cli.ExitDirectory, "--nats-url: %w", foreign)
 		}
 	}
+	operators := a.merchantConfig()
+	operators.PublicURL = adminURL
+	erasing, err := merchant.New(operators)
+	if err != nil {
+		return err
+	}
 	workers, err := worker.New(worker.Config{
 		Ledger: a.ledger, IDs: a.ids, Now: time.Now, Table: a.routes.set.Table, Split: a.acts.split,
-		Again: a.routes.freed, Unrouted: a.views, Due: a.views, Settlements: a.views, Settling: &a.settling, Log: a.Log, Metrics: metrics,
+		Again: a.routes.freed, Unrouted: a.views, Due: a.views, Settlements: a.views, Settling: &a.settling, Details: erasing, Log: a.Log, Metrics: metrics,
 	})
 	if err != nil {
 		return err

@@ -29,8 +29,8 @@ import (
 // openLog locks the directory and opens its log. In a cluster ids observe what other nodes add.
 func (a *app) openLog(ctx context.Context) (part process.Part, err error) {
 	a.ids, a.stopping = domain.NewIDs(time.Now, rand.Reader, domain.ID{}), context.Background()
-	a.erasures = scrubs()
-	options := bolt.Options{MinFree: a.MinFree, SyncDelay: a.SyncDelay, Report: logTrouble(a.Log), Erased: want(a.erasures)}
+	a.erasures = newScrubs()
+	options := bolt.Options{MinFree: a.MinFree, SyncDelay: a.SyncDelay, Report: logTrouble(a.Log), Erased: a.erasures.want}
 	var cluster *clusternode.Cluster // what the directory is in a cluster; nil: it is alone, or opened by a command
 	if a.metrics != nil {
 		options.Committed = commitMetrics(a.metrics)

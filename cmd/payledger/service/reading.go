@@ -28,7 +28,7 @@ import (
 func readOnly(l eventstore.Ledger, views *projections.Engine, links *checkout.Links, checkpoint func(context.Context) ([]byte, error)) (http.Handler, error) {
 	return httpadmin.New(httpadmin.Config{Log: zerolog.New(io.Discard), Config: merchant.Config{
 		Ledger: l, Views: views, Links: links, Checkpoint: checkpoint,
-		IDs: domain.NewIDs(time.Now, rand.Reader, domain.ID{}), PublicURL: "http://payledger", Stopping: context.Background(),
+		IDs: domain.NewIDs(time.Now, rand.Reader, domain.ID{}), PublicURL: adminURL, Stopping: context.Background(),
 	}})
 }
 

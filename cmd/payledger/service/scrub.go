@@ -15,22 +15,32 @@ const (
 	scrubRetry = 10 * time.Second
 )
 
-// scrubs wants the files scrubbed: see app.scrub. It is full at first, because a crash may have come
-// between an erasure and the scrub after it.
-func scrubs() chan struct{} {
-	wanted := make(chan struct{}, 1)
-	wanted <- struct{}{}
-	return wanted
+// scrubs are the erasures whose bytes are still in the files, as one token.
+type scrubs chan struct{}
+
+// newScrubs holds the token, because a crash may have come between an erasure and the scrub after it.
+func newScrubs() scrubs {
+	s := make(scrubs, 1)
+	s.want()
+	return s
 }
 
-// scrub overwrites what was erased in the files of the log and of the views, soon after each
-// erasure, until ctx ends.
-func (a *app) scrub(ctx context.Context, wanted chan struct{}) {
+// want asks for a scrub after an erasure.
+func (s scrubs) want() {
+	select {
+	case s <- struct{}{}:
+	default: // one is asked for
+	}
+}
+
+// run overwrites what was erased in the files of the log and of the views, soon after each erasure,
+// until ctx ends.
+func (s scrubs) run(ctx context.Context, a *app) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-wanted:
+		case <-s:
 		}
 		for more := health.Pause(ctx, scrubAfter); more; more = health.Pause(ctx, scrubRetry) {
 			err := errors.Join(a.views.Scrub(ctx), a.store.Scrub(ctx))
@@ -44,17 +54,7 @@ func (a *app) scrub(ctx context.Context, wanted chan struct{}) {
 	}
 }
 
-// want makes the function that asks for a scrub.
-func want(wanted chan struct{}) func() {
-	return func() {
-		select {
-		case wanted <- struct{}{}:
-		default: // one is asked for
-		}
-	}
-}
-
 // openScrub overwrites what is erased while the server runs.
 func (a *app) openScrub(context.Context) (process.Part, error) {
-	return process.Part{Run: func(ctx context.Context) error { a.scrub(ctx, a.erasures); return nil }}, nil
+	return process.Part{Run: func(ctx context.Context) error { a.erasures.run(ctx, a); return nil }}, nil
 }

@@ -131,12 +131,15 @@ func (a *app) merchantConfig() merchant.Config {
 	}
 }
 
+// adminURL stands for where the administration is reached.
+const adminURL = "http://payledger"
+
 // adminHandler serves the admin interface. The configuration names what only a
 // running server has; the rest is filled in.
 func (a *app) adminHandler(running httpadmin.Config) (http.Handler, error) {
 	config := running
 	config.Config = a.merchantConfig()
-	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
+	config.Sandbox, config.PublicURL = running.Sandbox, adminURL
 	config.Log, config.Backup, config.Consumers, config.Record, config.Settling = a.Log, a.store.Backup, a.consumers, a.acts.record, &a.settling
 	return httpadmin.New(config)
 }

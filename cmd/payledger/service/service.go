@@ -92,7 +92,7 @@ type app struct {
 	node      *clusternode.Node // its part in a cluster; nil: it is alone
 	ledger    eventstore.Ledger // of the file, or in a cluster of all nodes
 	ids       *domain.IDs
-	erasures  chan struct{} // see scrub
+	erasures  scrubs
 	links     *checkout.Links
 	cookies   *account.Keys
 	views     *projections.Engine

@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"payledger/domain"
+	"payledger/domain/projects"
+	"payledger/notifier/health"
+)
+
+// Details erases what payments are for, of projects that keep it for some days.
+type Details interface {
+	Projects(ctx context.Context) ([]projects.Project, error)
+	// EraseOverdue erases the details of a page of a project's payments that were created before an
+	// instant, the newest first, behind the last one of the page before, the zero ID at first. It leaves
+	// out those that are erased, and answers the page's last payment, the zero ID if no page follows.
+	EraseOverdue(ctx context.Context, p projects.Project, before domain.Instant, behind domain.ID) (last domain.ID, err error)
+}
+
+// retention erases the details of payments whose project keeps them no longer. A pass goes back from
+// there to the pass before, the first one of all to the first payment: so nothing is left out after an
+// outage or a restart.
+type retention struct {
+	details Details
+	now     func() time.Time
+	trouble health.State
+	done    map[string]domain.Instant // by project: of all payments created before, they are erased
+}
+
+const (
+	// retainEvery is the time between passes. Days are counted, so nobody waits for one.
+	retainEvery = time.Minute
+	// retainRests is how many times as long as for a page the retention rests after it, so that requests
+	// are served beside a long pass.
+	retainRests = 4
+)
+
+func newRetention(c Config) *retention {
+	return &retention{details: c.Details, now: c.Now, trouble: health.State{Log: c.Log, Part: "retention"}, done: make(map[string]domain.Instant)}
+}
+
+func (r *retention) run(ctx context.Context) error {
+	for more := true; more; more = health.Pause(ctx, retainEvery) {
+		err := r.pass(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if health.Ends(err) {
+			return err
+		}
+		r.trouble.Set(err)
+	}
+	return ctx.Err()
+}
+
+// pass erases what is overdue in all projects.
+func (r *retention) pass(ctx context.Context) error {
+	all, err := r.details.Projects(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range all {
+		if keeps := p.Settings.Retention(); keeps > 0 {
+			errs = append(errs, r.erase(ctx, p, domain.InstantOf(r.now()).Add(-keeps)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// erase erases what a project has had since before an instant.
+func (r *retention) erase(ctx context.Context, p projects.Project, before domain.Instant) error {
+	for behind := (domain.ID{}); ; {
+		began := time.Now()
+		last, err := r.details.EraseOverdue(ctx, p, before, behind)
+		if err != nil {
+			return err
+		}
+		if last == (domain.ID{}) || domain.IDTime(last) < r.done[p.ID] {
+			r.done[p.ID] = before
+			return nil
+		}
+		if behind = last; !health.Pause(ctx, retainRests*time.Since(began)) {
+			return ctx.Err()
+		}
+	}
+}
