@@ -14,7 +14,7 @@ type Settings struct {
 	RequireIdempotencyKey bool       `json:"require_idempotency_key"`
 	ShopURL               string     `json:"shop_url,omitempty"`               // the payment page's link back; "": none
 	TimeZone              string     `json:"time_zone,omitempty"`              // IANA name of the zone whose days reports have; "": UTC
-	DetailsRetentionDays  int        `json:"details_retention_days,omitempty"` // from a payment's creation until its details are erased; 0: nobody erases them by itself
+	DetailsRetentionDays  int        `json:"details_retention_days,omitzero"` // from a payment's creation until its details are erased; 0: nobody erases them by itself
 
 	// The project's own Limits; nil: the server's.
 	RateWrites         *int `json:"rate_writes,omitempty"`
@@ -51,11 +51,6 @@ func DefaultSettings() Settings {
 
 // Lifetime is how long a new payment can be paid.
 func (s Settings) Lifetime() time.Duration { return time.Duration(s.LifetimeSeconds) * time.Second }
-
-// Retention is how long the details of a payment are kept, from its creation; 0: until they are erased.
-func (s Settings) Retention() time.Duration {
-	return time.Duration(s.DetailsRetentionDays) * 24 * time.Hour
-}
 
 func (s Settings) currencyNotSupported() *FieldError {
 	allowed := make([]string, len(s.Currencies))
@@ -101,9 +96,8 @@ func (s Settings) Validate() FieldErrors {
 	case strings.ContainsFunc(s.TimeZone, notInZone):
 		errs = append(errs, &FieldError{Field: "time_zone", Code: InvalidValue})
 	}
-	switch days := s.DetailsRetentionDays; {
-	case days < 0 || days > MaxRetentionDays, days > 0 && s.LifetimeSeconds <= int(MaxLifetime/time.Second) && s.Retention() < s.Lifetime():
-		// A customer has to see what a payment is for while it can be paid.
+	// A customer has to see what a payment is for while it can be paid.
+	if days := s.DetailsRetentionDays; days < 0 || days > MaxRetentionDays || days > 0 && days*24*60*60 < s.LifetimeSeconds {
 		errs = append(errs, &FieldError{Field: "details_retention_days", Code: InvalidValue})
 	}
 	return append(errs, s.LimitsOver(DefaultLimits()).Validate()...)

@@ -14,7 +14,8 @@ import (
 // the members actor and traceparent, each only if it is set: so the Merkle tree covers them, and an
 // exported or published event has them. Decide never sees it.
 type Cause struct {
-	// Actor is "operator:" and a name, or the id of an API key. Events without one
+	// Actor is "operator:" and a name, the id of an API key, or "retention" for what a project keeps for
+	// some days. Events without one
 	// are those of the program itself, of customers and of providers.
 	Actor string
 	// Trace is that of the request. An event without one gets that of the event

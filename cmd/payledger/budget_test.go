@@ -53,9 +53,10 @@ func budgets() []budget {
 		{"payouts are recorded", 650, []string{
 			"domain/settlement/payout", "eventstore/audit/payout", "eventstore/payouts", "httpapi/admin/payout", "httpapi/merchant/payouts", "httpapi/wire/payout", "cmd/payledger/admincmd/payout",
 		}},
-		{"what a payment was for can be erased", 550, []string{
+		{"what a payment was for can be erased", 600, []string{
 			"eventstore/details", "eventstore/audit/details", "eventstore/bolt/record/details", "eventstore/bolt/scrub", "eventstore/boltfile/scrub",
 			"httpapi/merchant/erase", "httpapi/admin/erase", "httpapi/wire/erasure", "cmd/payledger/service/scrub",
+			"notifier/worker/retention",
 		}},
 		{"outcomes of providers are judged", 1350, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",

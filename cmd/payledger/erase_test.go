@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,11 +10,17 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"payledger/cmd/payledger/datadir"
+	"payledger/domain"
+	"payledger/domain/projects"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 	"payledger/httpapi/wire"
 )
 
@@ -214,4 +221,83 @@ func marks(t *testing.T, dir string) map[int][]string {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// TestDetailsAreKeptForDays: a project says for how many days details are kept, and older ones go by
+// themselves.
+func TestDetailsAreKeptForDays(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	does(t, "init", "--data", dir)
+	store, err := datadir.Dir(dir).Open(bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now time.Time
+	ids, ledger := domain.NewIDs(func() time.Time { return now }, rand.Reader, domain.ID{}), eventstore.Ledger{Store: store, Codec: eventstore.NewCodec()}
+	ago := func(days int) { now = time.Now().Add(time.Duration(-24*days) * time.Hour) }
+	ago(60)
+	project := "prj_" + ids.Next().String()
+	for _, c := range []projects.ProjectCommand{
+		projects.RegisterProject{Name: "Tea shop", Settings: domain.DefaultSettings()},
+		projects.IssueKey{KeyID: "key_1", Hash: projects.HashKey("secret"), Scopes: projects.AllScopes()},
+	} {
+		if _, err := eventstore.Execute(t.Context(), ledger, eventstore.ProjectStream(project), projects.Project{ID: project}, c, eventstore.Order{EventID: ids.Next()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func(description string) (id string) {
+		payment, event := ids.Pair()
+		c := domain.CreatePayment{
+			At: domain.IDTime(event), Amount: 100, Currency: domain.DefaultCurrency, Settings: domain.DefaultSettings(),
+			Link: domain.Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
+		}
+		if description != "" {
+			c.Description = &description
+		}
+		if _, err := eventstore.Execute(t.Context(), ledger, eventstore.PaymentStream(project, payment), domain.Payment{Project: project, ID: payment},
+			domain.PaymentCommand(c), eventstore.Order{EventID: event, New: true}); err != nil {
+			t.Fatal(err)
+		}
+		return payment.String()
+	}
+	old := make(map[int]string)
+	for _, days := range []int{50, 40, 31, 29} {
+		ago(days)
+		old[days] = create(map[bool]string{false: "Rosen für Ann"}[days == 50])
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	if out, code := payledger(t, "project", "change", project, "--details-retention-days", "3651", "--data", dir); code != 5 || !strings.Contains(out, "at most 3650") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if out := does(t, "project", "change", project, "--details-retention-days", "30", "--data", dir); !strings.Contains(out, "is changed") {
+		t.Error(out)
+	}
+	if out := does(t, "project", "list", "--data", dir); !strings.Contains(out, "30d") {
+		t.Error(out)
+	}
+	s := start(t, "serve", "--sandbox", "--data", dir)
+	s.ProjectID, s.APIKey = project, "secret"
+	fresh := s.do(t, 201, "POST", "/v1/payments", `{"amount":"1.00","description":"Rosen für Ann"}`).text(t, "id")
+	has := func(id string) bool {
+		return strings.Contains(string(s.do(t, 200, "GET", "/v1/payments/"+id, "").Body), "Rosen")
+	}
+	eventually(t, "those of 31 and 40 days ago are erased", func() bool { return !has(old[31]) && !has(old[40]) })
+	if !has(old[29]) || !has(fresh) {
+		t.Error("a payment is erased before its time")
+	}
+	for days, want := range map[int]int{50: 0, 40: 1, 31: 1, 29: 0} { // that of 50 days ago has nothing to erase
+		events := string(s.do(t, 200, "GET", "/v1/payments/"+old[days]+"/events", "").Body)
+		if strings.Count(events, `"actor":"retention"`) != want || strings.Count(events, `"reason":"details_retention_days is 30"`) != want {
+			t.Errorf("%d days old: want %d events by the retention in %s", days, want, events)
+		}
+	}
+	if audit := does(t, "audit", "--data", dir); len(regexp.MustCompile(`(?m) retention +payment\.details_erased .*details_retention_days is 30`).FindAllString(audit, -1)) != 2 {
+		t.Error(audit)
+	}
+	s.stops(t)
+	does(t, "verify", "--data", dir)
 }

@@ -70,16 +70,23 @@ func (a *API) EraseBefore(ctx context.Context, c Caller, before domain.Instant, 
 // RetentionActor is the actor of what details_retention_days erases.
 const RetentionActor = "retention"
 
-// Projects are all projects.
-func (a *API) Projects(ctx context.Context) ([]projects.Project, error) {
-	return a.cfg.Views.Projects(ctx)
+// Kept are the projects that keep details for some days, and for how many.
+func (a *API) Kept(ctx context.Context) (days map[string]int, err error) {
+	all, err := a.cfg.Views.Projects(ctx)
+	days = make(map[string]int)
+	for _, p := range all {
+		if n := p.Settings.DetailsRetentionDays; n > 0 {
+			days[p.ID] = n
+		}
+	}
+	return days, err
 }
 
-// EraseOverdue is EraseBefore for what the project keeps no longer, with smaller pages. Damaged payments
-// are left as they are.
-func (a *API) EraseOverdue(ctx context.Context, p projects.Project, before domain.Instant, behind domain.ID) (last domain.ID, err error) {
-	reason := fmt.Sprintf("details_retention_days is %d", p.Settings.DetailsRetentionDays)
-	page, err := a.erasePage(ctx, Caller{Project: p, actor: RetentionActor}, reason, views.PaymentQuery{To: before, Before: behind, Limit: eraseAtOnce})
+// EraseOverdue is EraseBefore for what the project keeps for so many days, with smaller pages. Damaged
+// payments are left as they are.
+func (a *API) EraseOverdue(ctx context.Context, project string, days int, before domain.Instant, behind domain.ID) (last domain.ID, err error) {
+	c := Caller{Project: projects.Project{ID: project}, actor: RetentionActor}
+	page, err := a.erasePage(ctx, c, fmt.Sprintf("details_retention_days is %d", days), views.PaymentQuery{To: before, Before: behind, Limit: eraseAtOnce})
 	last, _ = domain.ParseID(page.Next)
 	return last, err
 }

@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/domain/projects"
 	"payledger/notifier/health"
 )
 
 // Details erases what payments are for, of projects that keep it for some days.
 type Details interface {
-	Projects(ctx context.Context) ([]projects.Project, error)
+	// Kept are these projects, and for how many days they keep it.
+	Kept(ctx context.Context) (days map[string]int, err error)
 	// EraseOverdue erases the details of a page of a project's payments that were created before an
-	// instant, the newest first, behind the last one of the page before, the zero ID at first. It leaves
+	// instant, because it keeps them for so many days, the newest first, behind the last one of the page before, the zero ID at first. It leaves
 	// out those that are erased, and answers the page's last payment, the zero ID if no page follows.
-	EraseOverdue(ctx context.Context, p projects.Project, before domain.Instant, behind domain.ID) (last domain.ID, err error)
+	EraseOverdue(ctx context.Context, project string, days int, before domain.Instant, behind domain.ID) (last domain.ID, err error)
 }
 
 // retention erases the details of payments whose project keeps them no longer. A pass goes back from
@@ -57,29 +57,28 @@ func (r *retention) run(ctx context.Context) error {
 
 // pass erases what is overdue in all projects.
 func (r *retention) pass(ctx context.Context) error {
-	all, err := r.details.Projects(ctx)
+	kept, err := r.details.Kept(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, p := range all {
-		if keeps := p.Settings.Retention(); keeps > 0 {
-			errs = append(errs, r.erase(ctx, p, domain.InstantOf(r.now()).Add(-keeps)))
-		}
+	for project, days := range kept {
+		errs = append(errs, r.erase(ctx, project, days))
 	}
 	return errors.Join(errs...)
 }
 
-// erase erases what a project has had since before an instant.
-func (r *retention) erase(ctx context.Context, p projects.Project, before domain.Instant) error {
+// erase erases what is overdue in a project.
+func (r *retention) erase(ctx context.Context, project string, days int) error {
+	before := domain.InstantOf(r.now().Add(-time.Duration(days) * 24 * time.Hour))
 	for behind := (domain.ID{}); ; {
 		began := time.Now()
-		last, err := r.details.EraseOverdue(ctx, p, before, behind)
+		last, err := r.details.EraseOverdue(ctx, project, days, before, behind)
 		if err != nil {
 			return err
 		}
-		if last == (domain.ID{}) || domain.IDTime(last) < r.done[p.ID] {
-			r.done[p.ID] = before
+		if last == (domain.ID{}) || domain.IDTime(last) < r.done[project] {
+			r.done[project] = before
 			return nil
 		}
 		if behind = last; !health.Pause(ctx, retainRests*time.Since(began)) {

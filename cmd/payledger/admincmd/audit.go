@@ -20,7 +20,8 @@ type Audit struct {
 func (Audit) Help() string {
 	return `The oldest comes first. WHO is operator: and the name given with --as, or else the user
 that ran the command; or the API key with which a merchant acted, through the API or the
-account. No actor is named where the server acted by itself. Making a payment is no act, and
+account; or "retention", which erases what --details-retention-days of the project says.
+No actor is named where the server acted by itself. Making a payment is no act, and
 neither is what only asks or repeats and changes nothing that is recorded: "payments ask", and
 "webhook test", "resend" and "recover", whose attempts the endpoint's deliveries list.
 The log proves each line as it does every event: "payledger verify". With --json each line is
