@@ -44,7 +44,7 @@ const markEach = 1 << 10
 var ErrBundle = errors.New("a bundle can only be read")
 
 // CheckedLog checks the bundle and opens its log: the manifest, the positions, and the tree of the
-// events against the bundle's checkpoint and those that were given. It does not check that the rules
+// events against the bundle's checkpoint and those that were given, and details against their events. It does not check that the rules
 // lead to the events, which Verify does. notes are about what that does not prove.
 func (b *Bundle) CheckedLog(ctx context.Context, given datadir.TrustAnchors, progress func(done, total eventstore.Position)) (_ *Log, note string, err error) {
 	in, err := b.Survey()
@@ -116,7 +116,7 @@ func (l *Log) open(b *Bundle) (err error) {
 
 // check reads all events once, and compares their tree with the checkpoints.
 func (l *Log) check(ctx context.Context, pinned []translog.Checkpoint, progress func(done, total eventstore.Position)) error {
-	tree := translog.NewStreaming(pinned...)
+	tree, codec := translog.NewStreaming(pinned...), eventstore.NewCodec()
 	l.marks = []mark{{}}
 	total := eventstore.Position(l.stated.Events)
 	for r, err := range l.from(mark{}, stated) {
@@ -128,6 +128,11 @@ func (l *Log) check(ctx context.Context, pinned []translog.Checkpoint, progress 
 			return fmt.Errorf("position %d follows %d", r.Position, l.last)
 		case opaque && l.stated.Project == "":
 			return fmt.Errorf("the event at position %d is opaque, in a bundle that should be whole", r.Position)
+		}
+		if r.Details != nil { // which the tree does not cover, but the event
+			if _, err := codec.Event(r.Stored); err != nil {
+				return err
+			}
 		}
 		if err := tree.AppendLeaf(translog.LeafOf(r.Stored)); err != nil {
 			return err
