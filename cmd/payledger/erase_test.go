@@ -4,7 +4,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
@@ -298,6 +303,72 @@ func TestDetailsAreKeptForDays(t *testing.T) {
 	if audit := does(t, "audit", "--data", dir); len(regexp.MustCompile(`(?m) retention +payment\.details_erased .*details_retention_days is 30`).FindAllString(audit, -1)) != 2 {
 		t.Error(audit)
 	}
+	before := time.Now().Add(-10 * 24 * time.Hour).UTC().Format(time.RFC3339)
+	if out := does(t, "erase", "--project", project, "--before", before, "--reason", "by hand", "--data", dir); !strings.Contains(out, "The details of 1 payments are erased.") ||
+		strings.Count(out, "Backups that were made before") != 1 {
+		t.Error(out)
+	}
+	if has(old[29]) || !has(fresh) {
+		t.Error("erased is not what is older than the time given")
+	}
 	s.stops(t)
 	does(t, "verify", "--data", dir)
+}
+
+// TestNotificationAfterErasure: sent again, a notification has null and {}, and a signature that
+// subscribers accept.
+func TestNotificationAfterErasure(t *testing.T) {
+	t.Parallel()
+	type notification struct {
+		header http.Header
+		body   []byte
+	}
+	heard := make(chan notification, 16)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) //nolint:errcheck // its signature is checked
+		heard <- notification{r.Header, body}
+	}))
+	defer hook.Close()
+	s := start(t, "demo", "--data", filepath.Join(t.TempDir(), "data"), "--webhook-allow-private")
+	endpoint := s.do(t, 201, "POST", "/v1/webhook-endpoints", `{"url":"`+hook.URL+`"}`)
+	judge, err := standardwebhooks.NewWebhook(endpoint.text(t, "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(want string) notification {
+		t.Helper()
+		select {
+		case n := <-heard:
+			if err := judge.Verify(n.body, n.header); err != nil || !strings.Contains(string(n.body), want) {
+				t.Errorf("%v: %s, want %s", err, n.body, want)
+			}
+			return n
+		case <-time.After(patience):
+			t.Fatal("nothing is sent")
+		}
+		return notification{}
+	}
+	id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"1.00","description":"Roses for Ann","payload":{"phone":"555"}}`).text(t, "id")
+	s.do(t, 200, "POST", "/v1/sandbox/payments/"+id, `{"outcome":"paid"}`)
+	first := next(`"description":"Roses for Ann","payload":{"phone":"555"}`)
+	s.do(t, 200, "POST", "/v1/payments/"+id+"/erase", `{"reason":"asked to"}`)
+	deliveries := "/v1/webhook-endpoints/" + endpoint.text(t, "id") + "/deliveries"
+	var event string
+	eventually(t, "the delivery is recorded", func() bool {
+		list, _ := s.do(t, 200, "GET", deliveries, "").object(t)["data"].([]any)
+		if len(list) == 0 {
+			return false
+		}
+		of, _ := list[0].(map[string]any)
+		event, _ = of["event_id"].(string)
+		return of["state"] == "delivered"
+	})
+	s.do(t, 202, "POST", deliveries+"/"+event+"/resend", `{}`)
+	again := next(`"description":null,"payload":{}`)
+	if first.header.Get("Webhook-Id") != again.header.Get("Webhook-Id") || first.header.Get("Webhook-Signature") == again.header.Get("Webhook-Signature") {
+		t.Errorf("sent as %v, then as %v", first.header, again.header)
+	}
+	if strings.Contains(string(again.body), "Roses") || strings.Contains(string(again.body), "555") {
+		t.Errorf("%s", again.body)
+	}
 }
