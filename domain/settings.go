@@ -12,8 +12,8 @@ type Settings struct {
 	MaxAmount             Amount     `json:"max_amount"`
 	LifetimeSeconds       int        `json:"lifetime_seconds"` // of a payment
 	RequireIdempotencyKey bool       `json:"require_idempotency_key"`
-	ShopURL               string     `json:"shop_url,omitempty"`               // the payment page's link back; "": none
-	TimeZone              string     `json:"time_zone,omitempty"`              // IANA name of the zone whose days reports have; "": UTC
+	ShopURL               string     `json:"shop_url,omitempty"`              // the payment page's link back; "": none
+	TimeZone              string     `json:"time_zone,omitempty"`             // IANA name of the zone whose days reports have; "": UTC
 	DetailsRetentionDays  int        `json:"details_retention_days,omitzero"` // from a payment's creation until its details are erased; 0: nobody erases them by itself
 
 	// The project's own Limits; nil: the server's.

@@ -325,7 +325,7 @@ func TestNotificationAfterErasure(t *testing.T) {
 	}
 	heard := make(chan notification, 16)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) //nolint:errcheck // its signature is checked
+		body, _ := io.ReadAll(r.Body)
 		heard <- notification{r.Header, body}
 	}))
 	defer hook.Close()
