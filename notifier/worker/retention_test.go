@@ -85,34 +85,38 @@ func TestDetailsAreErasedInTime(t *testing.T) {
 				}
 			}
 		}
+		wait := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
 		stop := run()
-		time.Sleep(time.Hour)
+		wait(time.Hour)
 		gone(0)
 		k.days = 3
-		time.Sleep(retainEvery + time.Second)
+		wait(retainEvery + time.Second)
 		gone(8) // of days 0 to 7, at day 10
 		if k.pages != 3 {
 			t.Errorf("%d pages are read for 8 payments", k.pages)
 		}
 		pages := k.pages
-		time.Sleep(time.Hour)
+		wait(time.Hour)
 		if got := k.pages - pages; got != 60 {
 			t.Errorf("%d pages are read in an hour in which nothing is due, want one a minute", got)
 		}
 		k.fails = errors.New("the disk")
-		time.Sleep(day)
+		wait(day)
 		gone(8)
 		if r.trouble.Err() == nil {
 			t.Error("it does not say that it fails")
 		}
 		k.fails = nil
-		time.Sleep(retainEvery + time.Second)
+		wait(retainEvery + time.Second)
 		gone(9)
 		if r.trouble.Err() != nil {
 			t.Error(r.trouble.Err())
 		}
 		k.days = 300
-		time.Sleep(2 * day)
+		wait(2 * day)
 		gone(9)
 		stop()
 
@@ -120,7 +124,7 @@ func TestDetailsAreErasedInTime(t *testing.T) {
 		k.days = 3
 		r = newRetention(Config{Details: k, Now: time.Now})
 		stop = run()
-		time.Sleep(time.Second)
+		wait(time.Second)
 		gone(10)
 		for i, id := range k.ids[:len(k.ids)-keptPage] {
 			if k.erased[id].Sub(k.erased[k.ids[i+keptPage]]) < (1+retainRests)*10*time.Millisecond {
