@@ -2,14 +2,13 @@ package domain
 
 import "slices"
 
-// DisputeStatus is the status of a dispute. It moves forward only: open, lost, won, each of which may be
-// left out: a provider may pay the money of a lost one back.
+// DisputeStatus is the status of a dispute. It moves forward only: open, lost, won, some left out.
 type DisputeStatus string
 
 // The statuses of a dispute.
 const (
 	DisputeOpen DisputeStatus = "open" // the provider holds the money until it is decided
-	DisputeWon  DisputeStatus = "won"  // the merchant has the money again
+	DisputeWon  DisputeStatus = "won"  // the merchant has the money again, maybe after it was lost
 	DisputeLost DisputeStatus = "lost" // the customer has it
 )
 
@@ -86,7 +85,7 @@ func (c ApplySignal) decideDispute(p Payment) Event {
 	switch {
 	case p.Status != Paid:
 		return refused(s, ReasonNotPaid)
-	case known && !d.Status.canBecome(next):
+	case known && !d.Status.canBecome(next), c.NoneBack && d.Status == DisputeLost:
 		return refused(s, ReasonFinalStatus)
 	case s.Currency != p.Currency, s.Amount > p.Amount, known && s.Amount != d.Amount:
 		return refused(s, ReasonWrongAmount)

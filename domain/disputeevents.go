@@ -44,13 +44,11 @@ func (e PaymentDisputeWon) evolvePayment(p Payment) Payment {
 }
 
 func (e PaymentDisputeWon) postings() []Posting {
-	switch {
-	case !e.Opened:
+	if !e.Opened {
 		return nil
-	case e.Lost:
-		return entry(AcquirerReceivable(e.Signal.Route), MerchantPayable, e.Signal.Amount, e.Signal.Currency)
 	}
-	return entry(DisputesHeld, MerchantPayable, e.Signal.Amount, e.Signal.Currency)
+	from := map[bool]Account{false: DisputesHeld, true: AcquirerReceivable(e.Signal.Route)}[e.Lost]
+	return entry(from, MerchantPayable, e.Signal.Amount, e.Signal.Currency)
 }
 
 func (e PaymentDisputeWon) facts() Facts { return Facts{Signal: &e.Signal, Result: SignalApplied} }

@@ -154,9 +154,8 @@ type EventType struct {
 //   - payment.refunded_at_provider, version 3: the money was booked for the payment.
 //   - refund.succeeded and return.succeeded, version 2: one reference of a provider
 //     is of one refund or return.
-//   - return.failed and payment.dispute_won, version 2: they may follow return.succeeded and
-//     payment.dispute_lost, when the money came back.
-//   - payment.signal_refused, version 3: a signal of these is not refused.
+//   - return.failed and payment.dispute_won, version 2, and payment.signal_refused, version 3: money of a
+//     return or of a lost dispute may come back.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}

@@ -118,6 +118,7 @@ type ApplySignal struct {
 	// Unrecorded is the number of the payment's signals that were refused without
 	// an event since the last recorded refusal.
 	Unrecorded uint64
+	NoneBack   bool // the rule of before: money of a return and of a lost dispute cannot come back
 }
 
 // CreateRefund requests a refund of the whole amount.
@@ -368,8 +369,10 @@ func (c ApplySignal) decideRefundSignal(p Payment) Event {
 		r, ok = back.Refund, true
 	}
 	succeeded, failed := Event(RefundSucceededEvent{RefundID: r.ID, Signal: s}), Event(RefundFailedEvent{RefundID: r.ID, Reason: reason, Signal: s})
+	returned := Event(RefundReturned{RefundID: r.ID, Reason: reason, Signal: s})
 	if isReturn {
 		succeeded, failed = ReturnSucceeded{ReturnID: r.ID, Signal: s}, ReturnFailed{ReturnID: r.ID, Reason: reason, Signal: s}
+		returned = ReturnFailed{ReturnID: r.ID, Returned: true, Reason: reason, Signal: s}
 	}
 	switch {
 	case !ok:
@@ -382,12 +385,10 @@ func (c ApplySignal) decideRefundSignal(p Payment) Event {
 		return succeeded
 	case (s.Outcome == OutcomeFailed || s.Outcome == OutcomeReturned) && r.Status.CanBecome(RefundFailed):
 		return failed // money that came back before its arrival was heard of, too: nothing is owed to anyone
-	case s.Outcome != OutcomeReturned || r.Status != RefundSucceeded || r.Returned:
-		return refused(s, ReasonFinalStatus)
-	case isReturn:
-		return ReturnFailed{ReturnID: r.ID, Returned: true, Reason: reason, Signal: s}
+	case s.Outcome == OutcomeReturned && r.Status == RefundSucceeded && !r.Returned && !(isReturn && c.NoneBack):
+		return returned
 	}
-	return RefundReturned{RefundID: r.ID, Reason: reason, Signal: s}
+	return refused(s, ReasonFinalStatus)
 }
 
 func refused(s Signal, reason string) Event { return PaymentSignalRefused{Reason: reason, Signal: s} }

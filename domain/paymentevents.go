@@ -270,11 +270,8 @@ func (e PaymentSignalRefused) origin(p Payment, r Recorded) (Payment, PaymentCom
 	if r.Version < 2 {
 		p.Refused = 0 // version 1 recorded every one
 	}
-	if r.Version < 3 {
-		p = p.withoutComingBack(e.Signal)
-	}
 	p, _, err := e.Signal.origin(p, r.Version >= 2 || e.Reason == ReasonStartedEarly)
-	apply := ApplySignal{Signal: e.Signal, Unrecorded: e.Unrecorded, ReferenceUsed: e.Reason == ReasonReferenceUsed}
+	apply := ApplySignal{Signal: e.Signal, Unrecorded: e.Unrecorded, ReferenceUsed: e.Reason == ReasonReferenceUsed, NoneBack: r.Version < 3}
 	if e.Reason == ReasonReferenceConflict && p.LateFunds > MaxLateFunds {
 		// The reference may be of late funds that are not in Signals, which
 		// cannot be checked here.
@@ -301,21 +298,6 @@ func (e PaymentLateFunds) evolvePayment(p Payment) Payment {
 	}
 	p.LateFunds++
 	return p.collected(e.Signal)
-}
-
-// withoutComingBack returns the payment as versions below 3 of payment.signal_refused knew it: the money
-// of a return of late funds, and of a lost dispute, could not come back.
-func (p Payment) withoutComingBack(s Signal) Payment {
-	p.Returns, p.Disputes = slices.Clone(p.Returns), slices.Clone(p.Disputes)
-	for i := range p.Returns {
-		p.Returns[i].Returned = p.Returns[i].Returned || p.Returns[i].Status == RefundSucceeded
-	}
-	for i, d := range p.Disputes {
-		if d.Reference == s.Reference && d.Status == DisputeLost {
-			p.Disputes[i].Status = DisputeWon
-		}
-	}
-	return p
 }
 
 // Fund is the money.

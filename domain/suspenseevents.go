@@ -165,10 +165,7 @@ func (e ReturnFailed) evolvePayment(p Payment) Payment {
 }
 
 func (e ReturnFailed) postings() []Posting {
-	from := RefundsInFlight
-	if e.Returned {
-		from = AcquirerReceivable(e.Signal.Route)
-	}
+	from := map[bool]Account{false: RefundsInFlight, true: AcquirerReceivable(e.Signal.Route)}[e.Returned]
 	return entry(from, Suspense, e.Signal.Amount, e.Signal.Currency)
 }
 
