@@ -385,7 +385,7 @@ func (c ApplySignal) decideRefundSignal(p Payment) Event {
 		return succeeded
 	case (s.Outcome == OutcomeFailed || s.Outcome == OutcomeReturned) && r.Status.CanBecome(RefundFailed):
 		return failed // money that came back before its arrival was heard of, too: nothing is owed to anyone
-	case s.Outcome == OutcomeReturned && r.Status == RefundSucceeded && !r.Returned && !(isReturn && c.NoneBack):
+	case s.Outcome == OutcomeReturned && r.Status == RefundSucceeded && !r.Returned && (!isReturn || !c.NoneBack):
 		return returned
 	}
 	return refused(s, ReasonFinalStatus)
