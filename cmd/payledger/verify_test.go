@@ -278,10 +278,14 @@ func (e *evidenceDir) rewrite(t *testing.T, r eventstore.Stored, was, is string)
 		if !bytes.Equal(k, key) {
 			return v
 		}
+		var details []byte // behind the record, with their size in the last two bytes
+		if v[5]&16 != 0 {
+			details = bytes.Clone(v[len(v)-2-int(binary.BigEndian.Uint16(v[len(v)-2:])):])
+		}
 		v = append(recordHeader(v), bytes.Replace(r.Body, []byte(was), []byte(is), 1)...)
 		v[5] &^= 2
 		binary.BigEndian.PutUint32(v, crc32.Checksum(append(bytes.Clone(key), v[4:]...), crc32.MakeTable(crc32.Castagnoli)))
-		return v
+		return append(v, details...)
 	})
 }
 

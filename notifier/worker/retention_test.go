@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 // keeping is one project that has a payment for each id, the oldest first.
 type keeping struct {
+	mu     sync.Mutex // held by the test, but while it waits
 	days   int
 	ids    []domain.ID
 	erased map[domain.ID]time.Time
@@ -23,6 +25,8 @@ type keeping struct {
 const keptPage = 3
 
 func (k *keeping) Kept(context.Context) (map[string]int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.days == 0 {
 		return nil, k.fails
 	}
@@ -30,11 +34,13 @@ func (k *keeping) Kept(context.Context) (map[string]int, error) {
 }
 
 func (k *keeping) EraseOverdue(_ context.Context, _ string, days int, before domain.Instant, behind domain.ID) (last domain.ID, err error) {
+	time.Sleep(10 * time.Millisecond)
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if days != k.days {
 		return last, errors.New("asked for another number of days")
 	}
 	k.pages++
-	time.Sleep(10 * time.Millisecond)
 	n := 0
 	for _, id := range slices.Backward(k.ids) {
 		if domain.IDTime(id) >= before || behind != (domain.ID{}) && id.Compare(behind) >= 0 {
@@ -62,6 +68,7 @@ func TestDetailsAreErasedInTime(t *testing.T) {
 			k.ids = append(k.ids, ids.Next())
 			time.Sleep(day)
 		}
+		k.mu.Lock()
 		r := newRetention(Config{Details: k, Now: time.Now})
 		run := func() (stop func()) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -69,6 +76,8 @@ func TestDetailsAreErasedInTime(t *testing.T) {
 			go func() { done <- r.run(ctx) }()
 			return func() {
 				cancel()
+				k.mu.Unlock()
+				defer k.mu.Lock()
 				if err := <-done; !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
@@ -86,8 +95,10 @@ func TestDetailsAreErasedInTime(t *testing.T) {
 			}
 		}
 		wait := func(d time.Duration) {
+			k.mu.Unlock()
 			time.Sleep(d)
 			synctest.Wait()
+			k.mu.Lock()
 		}
 		stop := run()
 		wait(time.Hour)
