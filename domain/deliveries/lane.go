@@ -72,8 +72,12 @@ func (l *Lane) Start() {
 	l.Started, l.Begun = max(l.Started, l.Queue[0].Sequence), true
 }
 
-// Leave takes an event out of the queue. The next one is due at due.
+// Leave takes an event out of the queue. The next one is due at due. No attempt of an event that
+// leaves is under way, also of one that a sender began which is gone.
 func (l *Lane) Leave(event domain.ID, due domain.Instant) {
+	if len(l.Queue) > 0 && l.Queue[0].Event == event {
+		l.Begun = false
+	}
 	l.Queue = slices.DeleteFunc(l.Queue, func(e Queued) bool { return e.Event == event })
 	l.Due = due
 }

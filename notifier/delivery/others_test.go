@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -268,5 +269,22 @@ func TestStrangeEntriesAreHarmless(t *testing.T) {
 	})
 	if n := strings.Count(log.String(), "an endpoint that never was"); n != 2 {
 		t.Errorf("said %d times: %s", n, &log)
+	}
+}
+
+// TestDisabledWhileAnAttemptIsUnderWay: what an endpoint missed while it was disabled keeps nothing
+// later from it, also if the process ended in the middle of an attempt.
+func TestDisabledWhileAnAttemptIsUnderWay(t *testing.T) {
+	t.Parallel()
+	steps := []step{
+		{What: "mode", A: 1, B: slices.Index(modes(), silent)},
+		{What: "create"},
+		{What: "disable", Pause: 3 * time.Second, A: 1},
+		{What: "crash", Pause: time.Second},
+		{What: "enable", Pause: 2 * time.Minute},
+		{What: "advance", Pause: time.Second, B: 1},
+	}
+	if faults := play(t, steps, nil); len(faults) > 0 {
+		t.Error(faults)
 	}
 }
