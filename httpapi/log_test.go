@@ -274,3 +274,24 @@ func TestCheckpointThatCannotBeSigned(t *testing.T) {
 		s.adminDo("GET", "/admin/log/checkpoint", "").want(c.status, c.code)
 	}
 }
+
+// TestOperatorsCheckpointTakesItsTime: where a long log is compared first, commands wait for as long
+// as it takes, and merchants no longer than for other answers.
+func TestOperatorsCheckpointTakesItsTime(t *testing.T) {
+	t.Parallel()
+	var bounded bool
+	s := start(t, func(cfg *settings) {
+		cfg.Checkpoint = func(ctx context.Context) ([]byte, error) {
+			_, bounded = ctx.Deadline()
+			return []byte("signed"), nil
+		}
+	})
+	s.adminDo("GET", "/admin/log/checkpoint", "").want(200, "")
+	if bounded {
+		t.Error("the operator's checkpoint has a deadline")
+	}
+	s.merchant("").get("/v1/log/checkpoint").want(200, "")
+	if !bounded {
+		t.Error("the merchant's checkpoint has none")
+	}
+}

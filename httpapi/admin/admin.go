@@ -128,7 +128,7 @@ func (a *admin) routes() []edge.Route {
 		table = append(table, edge.Route{Method: "GET", Path: "/admin/backup", Operation: "adminBackup", Endless: true, Handle: a.backup})
 	}
 	if a.cfg.Checkpoint != nil {
-		table = append(table, edge.Route{Method: "GET", Path: "/admin/log/checkpoint", Operation: "adminCheckpoint", Handle: h.GetCheckpoint})
+		table = append(table, edge.Route{Method: "GET", Path: "/admin/log/checkpoint", Operation: "adminCheckpoint", Endless: true, Handle: h.GetCheckpoint})
 	}
 	if a.cfg.Webhooks != nil {
 		table = append(table, a.webhookRoutes()...)
