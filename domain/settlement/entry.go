@@ -143,8 +143,8 @@ func (e Entry) Text() Text {
 		e.SettledOn + " " + string(e.Result) + " " + or(e.PaymentID) + " " + or(e.RefundID) + " " + e.Reference)
 }
 
-// MaxLines bounds the texts of one ReportLines, in bytes of the event.
-const MaxLines = 48 << 10
+// MaxLines bounds the texts of one ReportLines, in bytes of the event: payments wait behind it.
+const MaxLines = 24 << 10
 
 // Size is how many bytes the text takes in an event.
 func (t Text) Size() int {

@@ -178,24 +178,37 @@ type matcher struct {
 	route   string
 	cleared map[domain.ID]settlement.Cleared // with what the lines before have settled
 	began   time.Time                        // the work since the last pause
+	last    eventstore.Position              // of the log at the last pause, and what was recorded here since
 }
 
 func (a *admin) matcher(route string) *matcher {
 	return &matcher{a: a, route: route, cleared: make(map[domain.ID]settlement.Cleared), began: time.Now()}
 }
 
-// workAndPause is how long lines are worked on until payments go first, and for how long.
-const workAndPause = 2 * time.Millisecond
+// How long lines are worked on until payments go first, and for how many times as long they do while
+// others record something.
+const (
+	work  = 2 * time.Millisecond
+	paces = 8
+)
 
 // pause pauses when it is time to, so that the work takes half a core at most.
 func (m *matcher) pause(ctx context.Context) error {
-	if time.Since(m.began) < workAndPause {
+	rest := time.Since(m.began)
+	if rest < work {
 		return nil
+	}
+	last, err := m.a.cfg.Ledger.Store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if last != m.last {
+		m.last, rest = last, paces*rest
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(workAndPause):
+	case <-time.After(rest):
 	}
 	m.began = time.Now()
 	return nil
@@ -328,6 +341,7 @@ func (m *matcher) record(x *edge.Exchange, project string, of settlement.Report,
 		}
 		if last, err = eventstore.AppendOne(x.Context(), a.cfg.Ledger.Store, c); err == nil {
 			book, lines = book.Evolve(e), lines[n:]
+			m.last++
 		}
 	}
 	if _, conflict := errors.AsType[*eventstore.ConflictError](err); conflict {
