@@ -75,7 +75,7 @@ func budgets() []budget {
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
 		{"the merchant's API", 2600, []string{"httpapi/merchant", "httpapi/wire"}},
-		{"one form of requests, errors and limits", 2600, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
+		{"one form of requests, errors and limits", 2577, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 1000, []string{"httpapi/checkout", "httpapi/paypage"}},
 		{"account", 4050, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
@@ -83,7 +83,7 @@ func budgets() []budget {
 		{"documents", 400, []string{"httpapi/docs"}},
 		{"the operator's API", 750, []string{"httpapi/admin"}},
 		{"commands", 2350, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
-		{"composition and data directory", 3100, []string{
+		{"composition and data directory", 3088, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process", "cmd/payledger/httpserver", "cmd/payledger/otlp",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},

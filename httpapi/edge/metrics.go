@@ -3,7 +3,6 @@ package edge
 import (
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,21 +14,6 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
-
-	mu    sync.RWMutex
-	known map[series]observers // looking labels up costs more than counting
-}
-
-// series is one combination of labels.
-type series struct {
-	operation string
-	method    string
-	status    int
-}
-
-type observers struct {
-	requests prometheus.Counter
-	seconds  prometheus.Observer
 }
 
 // newMetrics registers the metrics of one listener, "public" or "admin".
@@ -49,7 +33,6 @@ func newMetrics(to prometheus.Registerer, listener string) (*metrics, error) {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "payledger_http_requests_in_flight", Help: "Requests being answered.",
 		}),
-		known: make(map[series]observers),
 	}
 	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.inFlight} {
 		if err := to.Register(c); err != nil {
@@ -70,18 +53,8 @@ func (m *metrics) end(x *Exchange, took time.Duration) {
 		return
 	}
 	m.inFlight.Dec()
-	s := series{x.operation(), methodLabel(x.Request.Method), x.status}
-	m.mu.RLock()
-	o, ok := m.known[s]
-	m.mu.RUnlock()
-	if !ok {
-		o = observers{m.requests.WithLabelValues(s.operation, s.method, strconv.Itoa(s.status)), m.seconds.WithLabelValues(s.operation)}
-		m.mu.Lock()
-		m.known[s] = o
-		m.mu.Unlock()
-	}
-	o.requests.Inc()
-	o.seconds.Observe(took.Seconds())
+	m.requests.WithLabelValues(x.operation(), methodLabel(x.Request.Method), strconv.Itoa(x.status)).Inc()
+	m.seconds.WithLabelValues(x.operation()).Observe(took.Seconds())
 }
 
 // methodLabel keeps invented methods out of labels and logs.

@@ -73,8 +73,7 @@ func commitMetrics(m prometheus.Registerer) func(commits int, took time.Duration
 }
 
 // paymentMetrics count the outcomes of payments and refunds. The function is for the goroutine that
-// folds the log; it looks a counter up in its own map, since WithLabelValues costs several times as
-// much. A payment that is created, routed and paid costs 0.2 µs in all (BenchmarkCounting).
+// folds the log.
 //
 // seed lets the counters of a route begin with 0, so that its first payment is seen
 // as growth.
@@ -89,18 +88,6 @@ func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, befor
 	for _, s := range []domain.PaymentStatus{domain.Created, domain.Expired, domain.Failed} {
 		payments.WithLabelValues(string(s), "")
 	}
-
-	type labels struct{ status, route string }
-	known := make(map[labels]prometheus.Counter)
-	count := func(in *prometheus.CounterVec, status, route string) {
-		at := labels{status, route}
-		c, ok := known[at]
-		if !ok {
-			c = in.WithLabelValues(status, route)
-			known[at] = c
-		}
-		c.Inc()
-	}
 	seed = func(route string) {
 		for _, s := range domain.PaymentStatuses()[1:] { // a created one has no route
 			payments.WithLabelValues(string(s), route)
@@ -111,7 +98,7 @@ func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, befor
 	}
 	return func(e domain.Event, before, after *domain.Payment) {
 		if before == nil || before.Status != after.Status {
-			count(payments, string(after.Status), after.Route)
+			payments.WithLabelValues(string(after.Status), after.Route).Inc()
 		}
 		id := domain.FactsOf(e).Refund
 		if id.IsZero() || before == nil {
@@ -120,9 +107,9 @@ func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, befor
 		was, _ := before.Refund(id)
 		switch refund, ok := after.Refund(id); {
 		case ok && refund.Status != was.Status:
-			count(refunds, string(refund.Status), after.Route)
+			refunds.WithLabelValues(string(refund.Status), after.Route).Inc()
 		case ok && refund.Returned != was.Returned:
-			count(refunds, string(domain.RefundCameBack), after.Route)
+			refunds.WithLabelValues(string(domain.RefundCameBack), after.Route).Inc()
 		}
 	}, seed
 }
