@@ -38,7 +38,6 @@ type Receiver struct {
 	forward   *url.URL // nil: no forwarding
 	client    http.RoundTripper
 	seen      *lastSeen
-	tries     *tries
 	printing  sync.Mutex
 	failed    chan error // stdout cannot be written to
 }
@@ -69,7 +68,7 @@ func New(o Options) (*Receiver, error) {
 	return &Receiver{
 		o: o, verifiers: all, forward: forward,
 		client: &http.Transport{DisableCompression: true, ResponseHeaderTimeout: forwardTime, IdleConnTimeout: 4 * time.Second},
-		seen:   newLastSeen(), tries: &tries{count: newRecent[int]()}, failed: make(chan error, 1),
+		seen:   newLastSeen(), failed: make(chan error, 1),
 	}, nil
 }
 
@@ -126,7 +125,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	n.ReceivedAt = time.Now().UTC()
-	n.Attempt, _ = strconv.Atoi(req.Header.Get("Webhook-Attempt")) // not signed, so only printed
+	n.Attempt, _ = strconv.Atoi(req.Header.Get("Webhook-Attempt")) // not signed: it is printed, and counts for FailFirst
 	r.take(w, req, body, n)
 }
 
@@ -148,7 +147,7 @@ func (r *Receiver) take(w http.ResponseWriter, req *http.Request, body []byte, n
 	case n.PaymentID != "" && n.Sequence <= last:
 		n.Answered, n.Note = http.StatusOK, fmt.Sprintf("ignored: sequence %d of this payment was seen before", last)
 		reply(w, n)
-	case r.tries.next(n.EventID) <= r.o.FailFirst:
+	case r.o.FailFirst > 0 && n.Attempt <= r.o.FailFirst:
 		n.Answered, n.Note = http.StatusInternalServerError, "refused on purpose: --fail-first"
 		reply(w, n)
 	case r.forward != nil:

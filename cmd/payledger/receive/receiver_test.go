@@ -232,7 +232,7 @@ func TestReceiverFailsFirst(t *testing.T) {
 	t.Parallel()
 	l := listen(t, Options{FailFirst: 2})
 	for i, want := range []int{500, 500, 200, 200} {
-		if status, text := l.send(t, paymentPaid(paymentA, 3), sent{}); status != want {
+		if status, text := l.send(t, paymentPaid(paymentA, 3), sent{attempt: i + 1}); status != want {
 			t.Errorf("attempt %d: %d %q, want %d", i+1, status, text, want)
 		}
 	}
@@ -332,9 +332,9 @@ func TestReceiverTakesTurns(t *testing.T) {
 
 func TestReceiverForgetsTheOldest(t *testing.T) {
 	t.Parallel()
-	r := newRecent[int]()
+	r := &recent{young: make(map[string]uint64)}
 	for i := range 5 * remembered {
-		r.put(strconv.Itoa(i), i+1)
+		r.put(strconv.Itoa(i), uint64(i)+1)
 		if i >= remembered && r.at(strconv.Itoa(i-remembered+1)) == 0 {
 			t.Fatalf("at %d, one of the newest %d is forgotten", i, remembered)
 		}

@@ -12,25 +12,23 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// remembered is how many payments or events a receiver remembers at least.
+// remembered is how many payments a receiver remembers at least.
 const remembered = 100_000
 
 // recent is a bounded map that drops its oldest keys. It keeps at least the
 // newest `remembered` keys, and at most twice as many.
-type recent[V any] struct{ young, old map[string]V }
+type recent struct{ young, old map[string]uint64 }
 
-func newRecent[V any]() *recent[V] { return &recent[V]{young: make(map[string]V)} }
-
-func (r *recent[V]) at(key string) V {
+func (r *recent) at(key string) uint64 {
 	if v, ok := r.young[key]; ok {
 		return v
 	}
 	return r.old[key]
 }
 
-func (r *recent[V]) put(key string, v V) {
+func (r *recent) put(key string, v uint64) {
 	if _, ok := r.young[key]; !ok && len(r.young) >= remembered {
-		r.old, r.young = r.young, make(map[string]V)
+		r.old, r.young = r.young, make(map[string]uint64)
 	}
 	r.young[key] = v
 }
@@ -38,12 +36,12 @@ func (r *recent[V]) put(key string, v V) {
 // lastSeen is the highest sequence of each payment that was dealt with.
 type lastSeen struct {
 	mu   sync.Mutex
-	last *recent[uint64]
+	last recent
 	busy map[string]chan struct{} // by payment; closed at the end of its turn
 }
 
 func newLastSeen() *lastSeen {
-	return &lastSeen{last: newRecent[uint64](), busy: make(map[string]chan struct{})}
+	return &lastSeen{last: recent{young: make(map[string]uint64)}, busy: make(map[string]chan struct{})}
 }
 
 // enter waits until no other notification of the payment is being handled, and
@@ -78,21 +76,6 @@ func (s *lastSeen) enter(ctx context.Context, payment string) (last uint64, leav
 		delete(s.busy, payment)
 		close(over)
 	}, nil
-}
-
-// tries counts the attempts of each notification.
-type tries struct {
-	mu    sync.Mutex
-	count *recent[int]
-}
-
-// next returns which attempt this is, from 1.
-func (t *tries) next(event string) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := t.count.at(event) + 1
-	t.count.put(event, n)
-	return n
 }
 
 // print prints a line about a notification that was verified.
