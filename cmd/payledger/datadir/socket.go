@@ -17,40 +17,11 @@ import (
 // (sun_path of unix(7), less its final zero byte).
 const maxSocketPath = 107
 
-// ListenSocket opens the admin socket, only for the directory's owner: it is made in a scratch
-// directory, which no other user may enter, and renamed once its mode is right. The caller holds
-// the directory's lock, so a socket that is still there belongs to a process that is gone. On a
-// full disk the scratch directory cannot be made; then the socket is made in its place.
-func (d Dir) ListenSocket() (_ net.Listener, err error) {
-	private, err := NewScratch(string(d), d.Files()...)
-	if errors.Is(err, syscall.ENOSPC) {
-		return d.listenInPlace()
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, private.Remove()) }()
-	made := private.File(filepath.Base(d.socket()))
-	path, done, err := shortPath(made)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, d.socket())); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return &socketListener{l, d.socket()}, nil
-}
-
-// listenInPlace opens the admin socket without a scratch directory: a socket
-// needs an inode and no block. Its mode is set before it is bound, so that it
-// is never open to others; a system that cannot do so answers an error.
-func (d Dir) listenInPlace() (net.Listener, error) {
+// ListenSocket opens the admin socket, only for the directory's owner: on Linux its mode is set
+// before it is bound, so that it is never open to others. The caller holds the directory's lock, so a
+// socket that is still there belongs to a process that is gone. A full disk has room for it: a
+// socket needs an inode and no block.
+func (d Dir) ListenSocket() (net.Listener, error) {
 	if err := RemoveIfExists(d.socket()); err != nil {
 		return nil, err
 	}
@@ -60,15 +31,16 @@ func (d Dir) listenInPlace() (net.Listener, error) {
 	}
 	defer done()
 	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		var failed error
-		err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) })
-		return errors.Join(err, failed)
+		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) })
 	}}
 	l, err := private.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, err
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := os.Chmod(d.socket(), 0o600); err != nil { // other systems refuse it before
+		return nil, errors.Join(err, l.Close())
+	}
 	return &socketListener{l, d.socket()}, nil
 }
 
