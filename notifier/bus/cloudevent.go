@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -77,45 +76,17 @@ func eventOf(subject string, header nats.Header, body []byte, at eventstore.Posi
 	return e, ours && rest == e.Type && streamOK && idOK && err == nil
 }
 
-// EventType reads the wire name of a stored event, which is near its beginning. The relay publishes
-// the stored bytes, whether or not this program could decode them.
+// EventType reads the wire name of a stored event, which follows its id. The relay publishes the
+// stored bytes, whether or not this program could decode them.
 func EventType(body []byte) (string, error) {
-	if typ, ok := usualType(body); ok {
-		return typ, nil
-	}
-	d := jsontext.NewDecoder(bytes.NewBuffer(body))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return "", errors.New("the event is not a JSON object")
-	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return "", fmt.Errorf("the event is not JSON: %w", err)
-		}
-		if name.String() != "type" {
-			if err := d.SkipValue(); err != nil {
-				return "", fmt.Errorf("the event is not JSON: %w", err)
-			}
-			continue
-		}
-		typ, err := d.ReadToken()
-		if err != nil || typ.Kind() != '"' {
-			return "", errors.New("the event's type is not a string")
-		}
-		return typ.String(), nil
-	}
-	return "", errors.New("the event has no type")
-}
-
-// usualType reads the wire name where the codec writes it: after the id.
-func usualType(body []byte) (string, bool) {
 	const before, between = `{"id":"`, `","type":"`
 	const id = len(domain.ID{}) // in bytes; 26 characters as text
 	at := len(before) + (id*8+4)/5
-	if len(body) < at+len(between) || string(body[:len(before)]) != before || string(body[at:at+len(between)]) != between ||
-		bytes.ContainsAny(body[len(before):at], `"\\`) {
-		return "", false
+	if len(body) >= at+len(between) && string(body[:len(before)]) == before && string(body[at:at+len(between)]) == between &&
+		!bytes.ContainsAny(body[len(before):at], `"\\`) {
+		if typ, _, ok := bytes.Cut(body[at+len(between):], []byte{'"'}); ok && bytes.IndexByte(typ, '\\') < 0 {
+			return string(typ), nil
+		}
 	}
-	typ, _, ok := bytes.Cut(body[at+len(between):], []byte{'"'})
-	return string(typ), ok && bytes.IndexByte(typ, '\\') < 0
+	return "", errors.New("the event does not begin with its id and its type")
 }
