@@ -27,7 +27,7 @@ type budget struct {
 func budgets() []budget {
 	return []budget{
 		{"payments, refunds and projects, what is said about them and why", 4100, []string{"domain", "eventstore/latefunds"}},
-		{"events are on disk before the answer", 5250, []string{"eventstore", "eventstore/bolt"}},
+		{"events are on disk before the answer", 5245, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3250, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},
 		{"auditors verify the log", 4650, []string{

@@ -111,7 +111,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/bolt",
 			why:     "the only place that knows how the log lies in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt/claims", "eventstore/bolt/recent", "eventstore/bolt/record", "eventstore/boltfile", "eventstore/diskspace"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt/claims", "eventstore/bolt/recent", "eventstore/bolt/record", "eventstore/boltfile"},
 			modules: []string{bbolt, "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -141,12 +141,6 @@ func rooms() []room {
 			folder:  "eventstore/boltfile",
 			why:     "the one door to every bbolt file: it knows pages and locks, and nothing of what is kept in them",
 			modules: []string{bbolt, "golang.org/x/sys/unix"},
-			keepOut: []string{"encoding/json", "net"},
-		},
-		{
-			folder:  "eventstore/diskspace",
-			why:     "how much room a disk has; whose files are on it is no matter of its own",
-			modules: []string{"golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{

@@ -19,7 +19,6 @@ import (
 	"payledger/eventstore/bolt/claims"
 	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/bolt/record"
-	"payledger/eventstore/diskspace"
 	"payledger/eventstore/storetest"
 	"payledger/notifier/health/healthtest"
 )
@@ -128,7 +127,7 @@ func TestFreeSpace(t *testing.T) {
 		}
 	}
 	do(0, nil)
-	s.space = diskspace.New(path, math.MaxUint64)
+	s.space = newSpace(path, math.MaxUint64)
 	do(1, eventstore.ErrFull)
 	if p, err := s.Last(t.Context()); p != 1 || err != nil {
 		t.Errorf("Last = %d, %v", p, err)
@@ -136,7 +135,7 @@ func TestFreeSpace(t *testing.T) {
 	if r, err := s.stream(t.Context(), commitOf(0, 0).Record.Stream, 0); len(r) != 1 || err != nil {
 		t.Errorf("Load: %v, %v", r, err)
 	}
-	s.space = diskspace.New(path, 1)
+	s.space = newSpace(path, 1)
 	do(2, nil)
 	if err := s.Err(); err != nil {
 		t.Errorf("a full disk is not fatal: %v", err)

@@ -151,7 +151,7 @@ func (s *Store) unwritable() error {
 	if err := s.stopped(); err != nil {
 		return err
 	}
-	if s.space.Low() {
+	if s.space.isLow() {
 		return eventstore.ErrFull
 	}
 	return nil

@@ -23,7 +23,7 @@ func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 	switch {
 	case s.readOnly:
 		return ErrReadOnly
-	case s.space.Low():
+	case s.space.isLow():
 		return eventstore.ErrFull
 	}
 	last, err := s.tail.Last()

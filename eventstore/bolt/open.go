@@ -18,7 +18,6 @@ import (
 	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
-	"payledger/eventstore/diskspace"
 )
 
 // appendFill is how much of a page is filled before it is split.
@@ -120,7 +119,7 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Committed != nil {
 		s.counted = o.Committed
 	}
-	s.space = diskspace.New(filepath.Dir(path), cmp.Or(o.MinFree, diskspace.DefaultFloor))
+	s.space = newSpace(filepath.Dir(path), cmp.Or(o.MinFree, DefaultFloor))
 	s.begin()
 	return s, nil
 }

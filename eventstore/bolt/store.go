@@ -12,13 +12,12 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/boltfile"
-	"payledger/eventstore/diskspace"
 )
 
 // Options are the settings of Open. The zero value is the default.
 type Options struct {
 	// MinFree is the free space, in bytes, on the log's file system below
-	// which commits fail with eventstore.ErrFull; 0 is diskspace.DefaultFloor. It must
+	// which commits fail with eventstore.ErrFull; 0 is DefaultFloor. It must
 	// be more than is written in a second.
 	MinFree uint64
 	// SyncDelay is added to each of a group's two syncs, to measure what a slower
@@ -61,7 +60,7 @@ type Store struct {
 	erased    func()                   // Options.Erased; never nil
 	yields    bool                     // Options.Replaceable
 	logID     domain.ID
-	space     *diskspace.Watch
+	space     *space
 	slower    time.Duration // Options.SyncDelay
 	tail      *recent.Tail
 	queue     *queue
@@ -169,7 +168,7 @@ func (s *Store) Refuses() error {
 	if err := s.stopped(); err != nil {
 		return err
 	}
-	if s.space.LowNow() {
+	if s.space.isLowNow() {
 		return eventstore.ErrFull
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 
 	"payledger/eventstore"
 	"payledger/eventstore/boltfile"
-	"payledger/eventstore/diskspace"
 )
 
 // TestBranchesThatLeadAstray: a branch may contain any wrong page number. Open finds
@@ -123,7 +122,7 @@ func TestLargeFilesAreCheckedBeside(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		s.space = diskspace.New(path, 1)
+		s.space = newSpace(path, 1)
 		s.report = report
 		s.begin()
 		return s, nil

@@ -15,7 +15,7 @@ import (
 
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
-	"payledger/eventstore/diskspace"
+	"payledger/eventstore/bolt"
 	"payledger/notifier/health"
 )
 
@@ -133,7 +133,7 @@ func (a *app) watchDirectory() {
 	health.GaugeFunc(a.metrics, "payledger_log_damaged", "1 when damage to the event log was found since the start.",
 		func() float64 { return is(a.store.Damaged()) })
 	health.GaugeFunc(a.metrics, "payledger_disk_free_bytes", "Free bytes on the disk of the data directory.", func() float64 {
-		free, err := diskspace.Free(string(a.dir))
+		free, err := bolt.FreeSpace(string(a.dir))
 		if err != nil {
 			return math.NaN()
 		}

@@ -7,7 +7,7 @@ import (
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/diskspace"
+	"payledger/eventstore/bolt"
 	"payledger/httpapi/wire"
 )
 
@@ -23,8 +23,8 @@ func (a *app) degraded() []string {
 // space is how many bytes are free on the disk, how many have to be, and why
 // nothing can be recorded where they are fewer. What cannot be read is 0.
 func (a *app) space() (free, floor uint64, full error) {
-	floor = cmp.Or(a.MinFree, diskspace.DefaultFloor)
-	free, err := diskspace.Free(string(a.dir))
+	floor = cmp.Or(a.MinFree, bolt.DefaultFloor)
+	free, err := bolt.FreeSpace(string(a.dir))
 	if err == nil && free < floor {
 		full = eventstore.ErrFull
 	}
