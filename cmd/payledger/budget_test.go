@@ -30,7 +30,7 @@ func budgets() []budget {
 		{"events are on disk before the answer", 5245, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3250, []string{"projections"}},
 		{"books", 600, []string{"projections/books"}},
-		{"auditors verify the log", 4650, []string{
+		{"auditors verify the log", 4639, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
@@ -71,7 +71,7 @@ func budgets() []budget {
 		}},
 		{"three nodes", 3900, []string{
 			"eventstore/replog", "eventstore/bolt/batch", "httpapi/peer", "cmd/payledger/clusternode", "notifier/bus/embedded/cluster",
-			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/node",
+			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
 		{"the merchant's API", 2600, []string{"httpapi/merchant", "httpapi/wire"}},

@@ -588,15 +588,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder: "cmd/payledger/nodewitness",
-			why:    "what nodes ask each other about checkpoints; the tree and the newest checkpoint are the service's",
-			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/clusternode", "cmd/payledger/datadir", "eventstore", "eventstore/translog", "httpapi/peer",
-			},
-			modules: []string{jsonModule, "golang.org/x/mod/sumdb/tlog"},
-			keepOut: []string{"encoding/json"},
-		},
-		{
 			folder: "cmd/payledger/admincmd",
 			why:    "commands that do nothing but ask the admin interface, whether a server runs or not",
 			ours: []string{
@@ -689,11 +680,11 @@ func rooms() []room {
 			folder: "cmd/payledger/checkpoints",
 			why:    "what is signed for a log and whether the log is what was signed for; who may ask for it is the service's",
 			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/nodewitness", "eventstore", "eventstore/bolt", "eventstore/translog",
-				"httpapi/merchant", "projections", "projections/views",
+				"cmd/payledger/cli", "cmd/payledger/clusternode", "cmd/payledger/datadir", "eventstore", "eventstore/bolt", "eventstore/translog",
+				"httpapi/merchant", "httpapi/peer", "projections", "projections/views",
 			},
-			modules: []string{prometheus, zerolog, "golang.org/x/mod/sumdb/tlog"},
-			keepOut: []string{"encoding/json", "net"},
+			modules: []string{jsonModule, prometheus, zerolog, "golang.org/x/mod/sumdb/tlog"},
+			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "cmd/payledger/service",

@@ -1,6 +1,18 @@
 // Package checkpoints signs the checkpoints of a directory's log, and compares the log with
-// the newest one whenever the directory is opened. In a cluster the nodes vouch for each
-// other's (package nodewitness).
+// the newest one whenever the directory is opened.
+//
+// # Nodes vouch for each other's
+//
+// The leader of a cluster sends each checkpoint that it signs to the others. Each compares it with
+// the tree of its own log and, if they are the same, keeps the checkpoint and adds its cosignature
+// (https://c2sp.org/tlog-cosignature), by a key that no other node has. So an auditor with the
+// three public keys sees how many machines agree.
+//
+// When trees differ one of the two has another log, and the third node's tree shows which one. A
+// node stops taking part when another node has signed a checkpoint of another tree, or has refused
+// to vouch because its tree differs, and the third node's tree is not this node's either. The
+// position from which on the logs differ is found by asking the other node for the roots of
+// smaller trees.
 package checkpoints
 
 import (
@@ -18,7 +30,6 @@ import (
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/nodewitness"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
@@ -40,9 +51,9 @@ type Signer struct {
 	file   string
 	views  *projections.Engine
 	codec  *eventstore.Codec
-	nodes  *nodewitness.Witness // vouch for what is signed; nil: no cluster
-	signs  func() bool          // whether this process signs as events arrive
-	opened eventstore.Position  // where the log ended then
+	nodes  *witness            // vouch for what is signed; nil: no cluster
+	signs  func() bool         // whether this process signs as events arrive
+	opened eventstore.Position // where the log ended then
 
 	compared   chan struct{} // closed when the log was compared as far as it can be
 	suspect    error         // set before that: nothing may be signed
@@ -285,7 +296,7 @@ func (s *Signer) Follow(ctx context.Context, publish func(signed []byte)) {
 func (s *Signer) Finish() {
 	patience := 10 * time.Second
 	if s.nodes != nil {
-		s.nodes.Close() // no more checkpoints of others are stored
+		s.nodes.close() // no more checkpoints of others are stored
 		s.nodes = nil
 		patience = 2 * time.Second // a node alone cannot read, and another one signs
 	}

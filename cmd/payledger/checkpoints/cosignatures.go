@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"payledger/cmd/payledger/nodewitness"
 	"payledger/eventstore/translog"
 	"payledger/httpapi/merchant"
 )
@@ -15,25 +14,8 @@ import (
 // askAgain is the pause before nodes that did not vouch for a checkpoint are asked again.
 const askAgain = 5 * time.Second
 
-// Witness lets this node and the others vouch. Called before Begin.
-func (s *Signer) Witness(node nodewitness.Config) (err error) {
-	if node.Log, err = translog.ParseVerifier(s.Key.VerifierKey()); err != nil {
-		return err
-	}
-	node.Dir, node.Root, node.Keep = s.dir, s.views.RootHere, s.keep
-	s.signs = func() bool {
-		_, here := node.Node.Leader()
-		return here
-	}
-	s.nodes, err = nodewitness.Open(node)
-	return err
-}
-
-// WitnessKeys are the keys of the nodes as witnesses, of those that are known.
-func (s *Signer) WitnessKeys(ctx context.Context) map[string]string { return s.nodes.Keys(ctx) }
-
-// keep makes another node's checkpoint the newest, unless there is a newer one. It was
-// compared with the own tree.
+// keep makes another node's checkpoint the newest, unless there is a newer one, before this node
+// vouches for it, so that it never vouches for another tree. It was compared with the own tree.
 func (s *Signer) keep(next translog.Checkpoint, signed []byte) error {
 	select {
 	case <-s.compared:
@@ -55,7 +37,7 @@ func (s *Signer) keep(next translog.Checkpoint, signed []byte) error {
 func (s *Signer) settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.nodes == nil || s.vouched == len(s.nodes.Node.Nodes) || s.Now().Sub(s.asked) < askAgain
+	return s.nodes == nil || s.vouched == len(s.nodes.node.Nodes) || s.Now().Sub(s.asked) < askAgain
 }
 
 // cosigned adds what the nodes vouch to a checkpoint, and publishes the newest one.
@@ -66,7 +48,7 @@ func (s *Signer) cosigned(ctx context.Context, signed []byte) ([]byte, error) {
 	if newest && s.settled() {
 		return signed, nil
 	}
-	with, n := s.nodes.Collect(ctx, signed)
+	with, n := s.nodes.collect(ctx, signed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !bytes.Equal(signed, s.signed) {

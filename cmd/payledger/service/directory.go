@@ -13,7 +13,6 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/nodewitness"
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/domain/installation"
@@ -169,7 +168,7 @@ func (a *app) openKeyTimes(context.Context) (process.Part, error) {
 // compareLog compares the log with its newest checkpoint, while all goes on.
 func (a *app) compareLog(context.Context) (part process.Part, err error) {
 	if a.node != nil {
-		err = a.signed.Witness(nodewitness.Config{Node: a.node})
+		err = a.signed.Witness(a.node)
 	}
 	return process.Part{Run: a.signed.Compare}, err
 }

@@ -1,18 +1,4 @@
-// Package nodewitness lets the nodes of a cluster vouch for each other's checkpoints.
-//
-// The leader sends each checkpoint that it signs to the others. Each compares it with the tree
-// of its own log and, if they are the same, keeps the checkpoint and adds its cosignature
-// (https://c2sp.org/tlog-cosignature), by a key that no other node has. So an auditor with the
-// three public keys sees how many machines agree.
-//
-// # When trees differ
-//
-// One of the two has another log, and the third node's tree shows which one. A node stops
-// taking part when another node has signed a checkpoint of another tree, or has refused
-// to vouch because its tree differs, and the third node's tree is not this node's either.
-// The position from which on the logs differ is found by asking the other node for the
-// roots of smaller trees.
-package nodewitness
+package checkpoints
 
 import (
 	"bytes"
@@ -52,29 +38,17 @@ const (
 	maxAnswer = translog.MaxCheckpoint + 64<<10
 )
 
-// Config is what a witness needs.
-type Config struct {
-	Dir  datadir.Dir
-	Node *clusternode.Node
-	Log  *translog.Verifier // of the log's checkpoints
-
-	// Root is the root of the own tree at a size that it may be about to reach.
-	Root func(context.Context, eventstore.Position) (tlog.Hash, error)
-
-	// Keep writes a checkpoint to disk before the node vouches for it, so that it never
-	// vouches for another tree. An error: it cannot vouch now.
-	Keep func(c translog.Checkpoint, signed []byte) error
-}
-
-// Witness is a node's. Safe for concurrent use.
-type Witness struct {
-	Config
+// witness is a node's. Safe for concurrent use.
+type witness struct {
+	signer   *Signer
+	node     *clusternode.Node
+	log      *translog.Verifier // of the log's checkpoints
 	cosigner *translog.Cosigner
 	client   *http.Client
-	ctx      context.Context //nolint:containedctx // until Close
+	ctx      context.Context //nolint:containedctx // until close
 	cancel   context.CancelFunc
 
-	answering sync.RWMutex // Close waits for the answers under way
+	answering sync.RWMutex // close waits for the answers under way
 	closed    bool
 
 	mu     sync.Mutex
@@ -99,27 +73,33 @@ const (
 	rootPath   = "/root/"
 )
 
-// Open lets the node vouch for the checkpoints of others. Its peers are not answered yet.
-func Open(c Config) (*Witness, error) {
-	w := &Witness{Config: c, client: c.Node.Port.Client(), keys: make(map[string]string), silent: make(map[string]time.Time)}
-	var err error
-	if w.cosigner, err = w.readKey(); err != nil {
-		return nil, err
+// Witness lets this node and the others vouch. Peers are not answered yet.
+func (s *Signer) Witness(node *clusternode.Node) (err error) {
+	w := &witness{signer: s, node: node, client: node.Port.Client(), keys: make(map[string]string), silent: make(map[string]time.Time)}
+	if w.log, err = translog.ParseVerifier(s.Key.VerifierKey()); err != nil {
+		return err
 	}
-	w.keys[c.Node.Node] = w.cosigner.VerifierKey()
+	if w.cosigner, err = w.readKey(); err != nil {
+		return err
+	}
+	w.keys[node.Node] = w.cosigner.VerifierKey()
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	c.Node.Answer("POST "+cosignPath, w.unlessClosed(w.serveCosign))
-	c.Node.Answer("GET "+rootPath+"{size}", w.unlessClosed(w.serveRoot))
-	return w, nil
+	node.Answer("POST "+cosignPath, w.unlessClosed(w.serveCosign))
+	node.Answer("GET "+rootPath+"{size}", w.unlessClosed(w.serveRoot))
+	s.nodes, s.signs = w, func() bool {
+		_, here := node.Leader()
+		return here
+	}
+	return nil
 }
 
 // readKey reads the node's key, and makes it the first time.
-func (w *Witness) readKey() (*translog.Cosigner, error) {
-	file := w.Dir.WitnessKey()
+func (w *witness) readKey() (*translog.Cosigner, error) {
+	file := w.signer.dir.WitnessKey()
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		var key string
-		if key, err = translog.NewWitnessKey(rand.Reader, "payledger/"+w.Node.Ledger.String()+"/"+w.Node.Node); err == nil {
+		if key, err = translog.NewWitnessKey(rand.Reader, "payledger/"+w.node.Ledger.String()+"/"+w.node.Node); err == nil {
 			b = []byte(key + "\n")
 			err = datadir.WriteFileSynced(file, b)
 		}
@@ -134,15 +114,15 @@ func (w *Witness) readKey() (*translog.Cosigner, error) {
 	return k, nil
 }
 
-// Close ends it: the node vouches for nothing more, and its tree is not used any more.
-func (w *Witness) Close() {
+// close ends it: the node vouches for nothing more, and its tree is not used any more.
+func (w *witness) close() {
 	w.cancel()
 	w.answering.Lock()
 	defer w.answering.Unlock()
 	w.closed = true
 }
 
-func (w *Witness) unlessClosed(do http.HandlerFunc) http.HandlerFunc {
+func (w *witness) unlessClosed(do http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		w.answering.RLock()
 		defer w.answering.RUnlock()
@@ -154,7 +134,7 @@ func (w *Witness) unlessClosed(do http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (w *Witness) serveCosign(rw http.ResponseWriter, r *http.Request) {
+func (w *witness) serveCosign(rw http.ResponseWriter, r *http.Request) {
 	a := answer{Key: w.cosigner.VerifierKey()}
 	signed, err := io.ReadAll(io.LimitReader(r.Body, translog.MaxCheckpoint+1))
 	if err == nil && len(signed) > 0 {
@@ -167,18 +147,18 @@ func (w *Witness) serveCosign(rw http.ResponseWriter, r *http.Request) {
 	_ = json.MarshalWrite(rw, a) // asked again
 }
 
-func (w *Witness) vouch(signed []byte) ([]byte, error) {
-	c, signed, err := w.Log.OpenAlone(signed)
+func (w *witness) vouch(signed []byte) ([]byte, error) {
+	c, signed, err := w.log.OpenAlone(signed)
 	if err != nil {
-		w.Node.Report(fmt.Errorf("another node wants this one to vouch: %w", err))
+		w.node.Report(fmt.Errorf("another node wants this one to vouch: %w", err))
 		return nil, err
 	}
-	if w.Node.Store.Status().Stopped != "" {
+	if w.node.Store.Status().Stopped != "" {
 		return nil, errors.New("it takes no part any more")
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, treeTime)
 	defer cancel()
-	root, err := w.Root(ctx, c.Size)
+	root, err := w.signer.views.RootHere(ctx, c.Size)
 	if err != nil {
 		return nil, fmt.Errorf("it does not have the first %d events: %w", c.Size, err)
 	}
@@ -186,20 +166,20 @@ func (w *Witness) vouch(signed []byte) ([]byte, error) {
 		w.shown(c, root)
 		return nil, &translog.MismatchError{Checkpoint: c, Root: root}
 	}
-	if err := w.Keep(c, signed); err != nil {
+	if err := w.signer.keep(c, signed); err != nil {
 		return nil, err
 	}
-	return w.cosigner.Cosign(w.Log, signed)
+	return w.cosigner.Cosign(w.log, signed)
 }
 
 // serveRoot answers a node that looks for where the logs differ.
-func (w *Witness) serveRoot(rw http.ResponseWriter, r *http.Request) {
+func (w *witness) serveRoot(rw http.ResponseWriter, r *http.Request) {
 	size, err := strconv.ParseUint(r.PathValue("size"), 10, 64)
 	ctx, cancel := context.WithTimeout(w.ctx, treeTime)
 	defer cancel()
 	var root tlog.Hash
 	if err == nil {
-		root, err = w.Root(ctx, eventstore.Position(size))
+		root, err = w.signer.views.RootHere(ctx, eventstore.Position(size))
 	}
 	if err != nil {
 		http.Error(rw, err.Error(), http.StatusConflict)
@@ -208,22 +188,22 @@ func (w *Witness) serveRoot(rw http.ResponseWriter, r *http.Request) {
 	_, _ = rw.Write(root[:]) // asked again
 }
 
-// Collect adds the cosignatures of this node and of the others, as far as they answer,
+// collect adds the cosignatures of this node and of the others, as far as they answer,
 // to a checkpoint that this one has signed for its own tree, and counts them.
-func (w *Witness) Collect(ctx context.Context, signed []byte) ([]byte, int) {
-	c, err := w.Log.Open(signed)
-	if err != nil || w.Node.Store.Status().Stopped != "" {
+func (w *witness) collect(ctx context.Context, signed []byte) ([]byte, int) {
+	c, err := w.log.Open(signed)
+	if err != nil || w.node.Store.Status().Stopped != "" {
 		return signed, 0
 	}
-	cosigned, err := w.cosigner.Cosign(w.Log, signed)
+	cosigned, err := w.cosigner.Cosign(w.log, signed)
 	if err != nil {
-		w.Node.Report(fmt.Errorf("vouching for a checkpoint: %w", err))
+		w.node.Report(fmt.Errorf("vouching for a checkpoint: %w", err))
 		return signed, 0
 	}
 	n := 1
 	var asked sync.WaitGroup
 	var mu sync.Mutex
-	for name := range w.Node.Peers() {
+	for name := range w.node.Peers() {
 		asked.Go(func() {
 			if w.isSilent(name) {
 				return
@@ -241,7 +221,7 @@ func (w *Witness) Collect(ctx context.Context, signed []byte) ([]byte, int) {
 			case a.Differs:
 				w.refused(c, name)
 			default:
-				w.Node.Report(fmt.Errorf("node %s does not vouch for the checkpoint of %d events: %s", name, c.Size, a.Error))
+				w.node.Report(fmt.Errorf("node %s does not vouch for the checkpoint of %d events: %s", name, c.Size, a.Error))
 			}
 		})
 	}
@@ -250,14 +230,14 @@ func (w *Witness) Collect(ctx context.Context, signed []byte) ([]byte, int) {
 }
 
 // isSilent reports whether a node did not answer lately. Signing does not wait for it.
-func (w *Witness) isSilent(peer string) bool {
+func (w *witness) isSilent(peer string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(w.silent[peer]) < silentTime
 }
 
 // request asks a node something. Only the node itself can show the certificate for its name.
-func (w *Witness) request(ctx context.Context, node, method, path string, body []byte, most int64) ([]byte, error) {
+func (w *witness) request(ctx context.Context, node, method, path string, body []byte, most int64) ([]byte, error) {
 	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(asking, method, peer.URL(node)+path, bytes.NewReader(body))
@@ -277,7 +257,7 @@ func (w *Witness) request(ctx context.Context, node, method, path string, body [
 }
 
 // ask asks a node to vouch.
-func (w *Witness) ask(ctx context.Context, node string, signed []byte) (a answer, by *translog.Witness, err error) {
+func (w *witness) ask(ctx context.Context, node string, signed []byte) (a answer, by *translog.Witness, err error) {
 	b, err := w.request(ctx, node, http.MethodPost, cosignPath, signed, maxAnswer)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -291,7 +271,7 @@ func (w *Witness) ask(ctx context.Context, node string, signed []byte) (a answer
 		by, err = translog.ParseWitness(a.Key)
 	}
 	if err != nil {
-		w.Node.Report(fmt.Errorf("node %s as a witness: %w", node, err))
+		w.node.Report(fmt.Errorf("node %s as a witness: %w", node, err))
 		return a, nil, err
 	}
 	w.mu.Lock()
@@ -300,11 +280,12 @@ func (w *Witness) ask(ctx context.Context, node string, signed []byte) (a answer
 	return a, by, nil
 }
 
-// Keys are the public keys of the nodes as witnesses, by name; those of nodes that have not
+// WitnessKeys are the public keys of the nodes as witnesses, by name; those of nodes that have not
 // answered since the start are missing.
-func (w *Witness) Keys(ctx context.Context) map[string]string {
+func (s *Signer) WitnessKeys(ctx context.Context) map[string]string {
+	w := s.nodes
 	var asked sync.WaitGroup
-	for name := range w.Node.Peers() {
+	for name := range w.node.Peers() {
 		w.mu.Lock()
 		known := w.keys[name] != ""
 		w.mu.Unlock()
