@@ -12,17 +12,14 @@ import (
 
 // libraryLog turns lines that libraries write to Go's standard loggers into log
 // records: at most maxLibraryText bytes of each line and maxLibraryLines lines a
-// second. The next record says how many lines were dropped. Quoted parts of a line
+// second. Quoted parts of a line
 // are data from outside, such as the body of a webhook receiver's answer, and
 // are left out too. Go's runtime writes fatal errors and unrecovered
 // panics to stderr by itself.
-type libraryLog struct {
-	log zerolog.Logger
-	now func() time.Time
+type libraryLog struct{ log zerolog.Logger }
 
-	second int64
-	lines  int
-	missed int
+func newLibraryLog(to zerolog.Logger) libraryLog {
+	return libraryLog{to.Sample(&zerolog.BurstSampler{Burst: maxLibraryLines, Period: time.Second})}
 }
 
 const (
@@ -37,7 +34,7 @@ func TakeLibraryLogs(to zerolog.Logger) (stop func() error) {
 	structured, flags, plain := slog.Default(), log.Flags(), log.Writer()
 	slog.SetDefault(slog.New(zerolog.NewSlogHandler(to)))
 	log.SetFlags(0)
-	log.SetOutput(&libraryLog{log: to, now: time.Now})
+	log.SetOutput(newLibraryLog(to))
 	return func() error {
 		slog.SetDefault(structured)
 		log.SetFlags(flags)
@@ -47,26 +44,13 @@ func TakeLibraryLogs(to zerolog.Logger) (stop func() error) {
 }
 
 // Write implements io.Writer: package log calls it once for each line, for one at a time.
-func (l *libraryLog) Write(line []byte) (int, error) {
-	if now := l.now().Unix(); now != l.second {
-		l.second, l.lines = now, 0
-	}
-	if l.lines == maxLibraryLines {
-		l.missed++
-		return len(line), nil
-	}
-	l.lines++
+func (l libraryLog) Write(line []byte) (int, error) {
 	text := withoutQuoted(strings.TrimRight(string(line[:min(len(line), maxLibraryText)]), "\n"))
 	level := zerolog.WarnLevel
 	if strings.Contains(text, "panic") {
 		level = zerolog.ErrorLevel
 	}
-	record := l.log.WithLevel(level).Str("from", "library")
-	if l.missed > 0 {
-		record.Int("lines_left_out", l.missed)
-		l.missed = 0
-	}
-	record.Msg(text)
+	l.log.WithLevel(level).Str("from", "library").Msg(text)
 	return len(line), nil
 }
 
