@@ -7,7 +7,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"payledger/eventstore"
-	"payledger/eventstore/replog"
 	"payledger/eventstore/tracing"
 )
 
@@ -18,25 +17,20 @@ type tracedStore struct {
 	tracer *tracing.Tracer
 }
 
-// tracedNode is the same of a node.
-type tracedNode struct {
-	tracedStore
-	node *replog.Store
-}
-
-// Arrive implements eventstore.Confirmer.
-func (s tracedNode) Arrive(soon bool) func(context.Context) error { return s.node.Arrive(soon) }
-
 // traced is the store itself without a tracer.
 func traced(s eventstore.Store, t *tracing.Tracer) eventstore.Store {
 	if t == nil {
 		return s
 	}
-	with := tracedStore{s, t}
-	if node, ok := s.(*replog.Store); ok {
-		return tracedNode{with, node}
+	return tracedStore{s, t}
+}
+
+// Arrive implements eventstore.Confirmer; of a log that is alone there is nothing to confirm.
+func (s tracedStore) Arrive(soon bool) func(context.Context) error {
+	if node, ok := s.Store.(eventstore.Confirmer); ok {
+		return node.Arrive(soon)
 	}
-	return with
+	return func(context.Context) error { return nil }
 }
 
 // Append implements eventstore.Store.
