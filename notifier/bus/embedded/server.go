@@ -76,11 +76,9 @@ const (
 // and Run repairs what fails then.
 func Start(c Config) (*Server, error) {
 	s := &Server{config: c, watchEvery: cmp.Or(c.WatchEvery, time.Second), trouble: health.State{Log: c.Log, Part: "embedded NATS server"}}
-	s.repaired = health.CounterVec(nil, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was recreated.", "kind",
+	s.repaired = health.CounterVec(c.Metrics, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was recreated.", "kind",
 		repairRestart, repairAside)
-	if c.Metrics != nil {
-		s.Observe(c.Metrics)
-	}
+	health.UpGauge(c.Metrics, "nats_server", "the embedded NATS server works", s.Err)
 	var err error
 	if s.password, err = bus.NewPassword(rand.Reader); err != nil {
 		return nil, err
@@ -134,12 +132,6 @@ func (s *Server) listen() (err error) {
 func (s *Server) closeFronts() {
 	s.clients.close()
 	s.routes.close()
-}
-
-// Observe adds the server's metrics, unless Config.Metrics has them.
-func (s *Server) Observe(m prometheus.Registerer) {
-	health.Register(m, s.repaired)
-	health.UpGauge(m, "nats_server", "the embedded NATS server works", s.Err)
 }
 
 // largerThan stops once the size is exceeded.
