@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"payledger/domain"
@@ -81,7 +80,7 @@ func (h *notified) notify(x *edge.Exchange) error {
 	if !domain.ValidRoute(route) || !h.connectors.Takes(route) {
 		return closing(&domain.Refusal{Code: domain.RouteNotFound})
 	}
-	address := publicAddress(x.Request)
+	address := conns.Public(x.Request)
 	if address != "" {
 		if err := h.limit.Allow(address, h.rate, h.now(), x.Header()); err != nil {
 			return closing(err)
@@ -159,22 +158,4 @@ func closing(err error) error {
 		return err
 	}
 	return p.With("Connection", "close")
-}
-
-// publicAddress is the network that a request is counted for; empty for one of this
-// machine or of a private network.
-func publicAddress(r *http.Request) string {
-	name := conns.Visitor(r)
-	addr, err := netip.ParseAddr(name)
-	if err != nil {
-		prefix, err := netip.ParsePrefix(name)
-		if err != nil {
-			return ""
-		}
-		addr = prefix.Addr()
-	}
-	if addr.IsLoopback() || addr.IsPrivate() {
-		return ""
-	}
-	return name
 }

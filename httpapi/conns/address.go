@@ -50,10 +50,23 @@ func Peer(r *http.Request) string {
 // the last address of X-Forwarded-For counts: the nearest proxy wrote it, while
 // a client can forge the others.
 func Visitor(r *http.Request) string {
+	_, name := visitor(r)
+	return name
+}
+
+// Public is Visitor, empty where that is this machine or a private network.
+func Public(r *http.Request) string {
+	if addr, name := visitor(r); addr.IsValid() && !mayBeProxy(addr) {
+		return name
+	}
+	return ""
+}
+
+func visitor(r *http.Request) (addr netip.Addr, name string) {
 	near, name := ofRemote(r.RemoteAddr)
 	lines := r.Header.Values("X-Forwarded-For")
 	if len(lines) == 0 || !mayBeProxy(near) {
-		return name
+		return near, name
 	}
 	last := lines[len(lines)-1]
 	if i := strings.LastIndexByte(last, ','); i >= 0 {
@@ -61,7 +74,7 @@ func Visitor(r *http.Request) string {
 	}
 	far, err := netip.ParseAddr(strings.TrimSpace(last))
 	if err != nil {
-		return name
+		return near, name
 	}
-	return network(far)
+	return far.Unmap(), network(far)
 }
