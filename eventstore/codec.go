@@ -3,6 +3,7 @@ package eventstore
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -229,4 +230,19 @@ func (c *Codec) decodeOwn(r Stored) (t domain.EventType, event any) {
 		return t, nil
 	}
 	return t, event
+}
+
+// TypeOf is the wire name in a stored line, where it follows the id, whether or not this program
+// could decode the event.
+func TypeOf(body []byte) (string, error) {
+	const before, between = `{"id":"`, `","type":"`
+	const id = len(domain.ID{}) // in bytes; 26 characters as text
+	at := len(before) + (id*8+4)/5
+	if len(body) >= at+len(between) && string(body[:len(before)]) == before && string(body[at:at+len(between)]) == between &&
+		!bytes.ContainsAny(body[len(before):at], `"\\`) {
+		if typ, _, ok := bytes.Cut(body[at+len(between):], []byte{'"'}); ok && bytes.IndexByte(typ, '\\') < 0 {
+			return string(typ), nil
+		}
+	}
+	return "", errors.New("the event does not begin with its id and its type")
 }

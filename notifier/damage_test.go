@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
@@ -90,7 +91,7 @@ func (s *site) works(t *testing.T) {
 	bustest.SameAsLog(t, s.conn.JetStream(), s.Book)
 	paid := map[string]int{}
 	for _, r := range s.Records(t) {
-		if typ, err := bus.EventType(r.Body); err == nil && typ == domain.TypePaymentPaid {
+		if typ, err := eventstore.TypeOf(r.Body); err == nil && typ == domain.TypePaymentPaid {
 			paid[r.Stream.ID]++
 		}
 	}

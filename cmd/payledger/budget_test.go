@@ -65,7 +65,7 @@ func budgets() []budget {
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
-		{"NATS: relay, subscribers, the embedded server", 3667, []string{
+		{"NATS: relay, subscribers, the embedded server", 3653, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 			"cmd/payledger/clusternode/credentials",
 		}},
@@ -74,7 +74,7 @@ func budgets() []budget {
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2600, []string{"httpapi/merchant", "httpapi/wire"}},
+		{"the merchant's API", 2596, []string{"httpapi/merchant", "httpapi/wire"}},
 		{"one form of requests, errors and limits", 2577, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 1000, []string{"httpapi/checkout", "httpapi/paypage"}},
 		{"account", 4050, []string{

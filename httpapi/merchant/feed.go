@@ -296,14 +296,10 @@ func (f *Feed) pump(ctx context.Context, records <-chan eventstore.Stored, emit 
 
 func feedEvent(r eventstore.Stored) (e FeedEvent, err error) {
 	e.EventLine = LineOf(r)
-	var head struct {
-		Type string `json:"type"`
+	if e.Type, err = eventstore.TypeOf(r.Body); err != nil {
+		err = &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
-	if err := json.Unmarshal(r.Body, &head); err != nil {
-		return e, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
-	}
-	e.Type = head.Type
-	return e, nil
+	return e, err
 }
 
 // LineOf is a record as it is listed, with its details.

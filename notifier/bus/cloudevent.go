@@ -1,8 +1,6 @@
 package bus
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -32,7 +30,7 @@ const (
 // EventMessage is a record as it is published: a CloudEvent in binary mode whose data are the
 // stored bytes. JetStream accepts it only after the message of the position before.
 func EventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
-	typ, err := EventType(r.Body)
+	typ, err := eventstore.TypeOf(r.Body)
 	if err != nil {
 		return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
@@ -74,19 +72,4 @@ func eventOf(subject string, header nats.Header, body []byte, at eventstore.Posi
 	sequence, err := strconv.ParseUint(header.Get(HeaderStreamSequence), 10, 64)
 	e.Sequence, e.At = sequence, domain.IDTime(e.Commit).Time()
 	return e, ours && rest == e.Type && streamOK && idOK && err == nil
-}
-
-// EventType reads the wire name of a stored event, which follows its id. The relay publishes the
-// stored bytes, whether or not this program could decode them.
-func EventType(body []byte) (string, error) {
-	const before, between = `{"id":"`, `","type":"`
-	const id = len(domain.ID{}) // in bytes; 26 characters as text
-	at := len(before) + (id*8+4)/5
-	if len(body) >= at+len(between) && string(body[:len(before)]) == before && string(body[at:at+len(between)]) == between &&
-		!bytes.ContainsAny(body[len(before):at], `"\\`) {
-		if typ, _, ok := bytes.Cut(body[at+len(between):], []byte{'"'}); ok && bytes.IndexByte(typ, '\\') < 0 {
-			return string(typ), nil
-		}
-	}
-	return "", errors.New("the event does not begin with its id and its type")
 }

@@ -91,7 +91,7 @@ func SameAsLog(tb testing.TB, js jetstream.JetStream, b *Book) {
 			if err != nil {
 				return false
 			}
-			typ, err := bus.EventType(r.Body)
+			typ, err := eventstore.TypeOf(r.Body)
 			if err != nil {
 				tb.Fatal(err)
 			}

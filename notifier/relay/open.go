@@ -131,7 +131,7 @@ func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.
 	case !bytes.Equal(msg.Data, record.Body):
 		return mismatch{record.Position, fmt.Sprintf("its event %d is not the one in the log", record.Position), true}, nil
 	}
-	typ, err := bus.EventType(record.Body)
+	typ, err := eventstore.TypeOf(record.Body)
 	if want := bus.EventSubject(record.Stream.Project, typ); err == nil && msg.Subject != want {
 		return mismatch{record.Position, fmt.Sprintf("its event %d is on the subject %s, where an older payledger published it, and not on %s", record.Position, msg.Subject, want), false}, nil
 	}
