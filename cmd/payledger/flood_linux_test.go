@@ -16,7 +16,6 @@ import (
 
 	"payledger/cmd/payledger/cli/natslistentest"
 	"payledger/cmd/payledger/datadir"
-	"payledger/notifier/bus/admission"
 	"payledger/notifier/bus/embedded"
 )
 
@@ -179,15 +178,15 @@ func boundsSilent(t *testing.T, addr string) {
 			})
 		}
 		eventually(t, "connections are cut", func() bool { return dialled.Load()-ended.Load() <= want })
-		if open := dialled.Load() - ended.Load(); open != want && time.Since(began) < admission.Patience {
+		if open := dialled.Load() - ended.Load(); open != want && time.Since(began) < embedded.Patience {
 			t.Errorf("%d connections are open, want %d", open, want)
 		}
 	}
-	silent("127.0.0.2", admission.PerAddress)
-	silent("127.0.0.3", admission.Max)
-	silent("127.0.0.4", admission.Max)
+	silent("127.0.0.2", embedded.PerAddress)
+	silent("127.0.0.3", embedded.MaxWaiting)
+	silent("127.0.0.4", embedded.MaxWaiting)
 	eventually(t, "all silent connections are cut", func() bool { return dialled.Load() == ended.Load() })
-	if took := time.Since(began); took < admission.Patience || took > admission.Patience+5*time.Second {
+	if took := time.Since(began); took < embedded.Patience || took > embedded.Patience+5*time.Second {
 		t.Errorf("the last one was cut after %v", took)
 	}
 }

@@ -251,15 +251,9 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder:  "notifier/bus/admission",
-			why:     "how many connections may wait for their clients to sign in; how these do, and to what, is no matter of its own",
-			modules: []string{zerolog},
-			keepOut: []string{"encoding/json", "os"},
-		},
-		{
 			folder:  "notifier/bus/embedded",
 			why:     "the NATS server of this process and its directory; what is sent over it is the bus's",
-			ours:    []string{"domain/installation", "notifier/bus", "notifier/bus/admission", "notifier/health"},
+			ours:    []string{"domain/installation", "notifier/bus", "notifier/health"},
 			modules: []string{"github.com/nats-io/nats-server/v2", prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
 		},

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-
-	"payledger/notifier/bus/admission"
 )
 
 // Cluster makes the server one of several that keep every JetStream stream
@@ -67,7 +65,7 @@ func (c *Cluster) options(o *natsserver.Options, routes *front) {
 }
 
 const (
-	routeTLSTime = admission.Patience // for a handshake between two servers
+	routeTLSTime = Patience // for a handshake between two servers
 	// A peer that is silent for some 12 s is dialled again. Else, after an outage of the network, TCP
 	// would retransmit only after as long a time as that lasted.
 	routePing    = 3 * time.Second

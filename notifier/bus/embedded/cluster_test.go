@@ -126,7 +126,7 @@ func TestPeersReachEachOther(t *testing.T) {
 	if b, err := io.ReadAll(noise); len(b) > 0 {
 		t.Errorf("who speaks without TLS is answered %q: %v", b, err)
 	}
-	if n := s.routes.listener.Waiting(); n > 2 { // the last two
+	if n := s.routes.listener.waits(); n > 2 { // the last two
 		t.Errorf("%d connections count as of strangers", n)
 	}
 	s.Shutdown()

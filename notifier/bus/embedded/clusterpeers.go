@@ -6,8 +6,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-
-	"payledger/notifier/bus/admission"
 )
 
 // Peers is a listener for the other nodes' connections that are not of their NATS servers, to
@@ -48,7 +46,7 @@ func (l *peerListener) Addr() net.Addr { return l.listener.Addr() }
 
 // peerConn is a connection of whose bytes some were read.
 type peerConn struct {
-	*admission.Conn
+	*admitted
 	front *front
 	read  []byte
 }
@@ -59,17 +57,17 @@ func (c *peerConn) Read(b []byte) (int, error) {
 		c.read = c.read[n:]
 		return n, nil
 	}
-	return c.Conn.Read(b)
+	return c.admitted.Read(b)
 }
 
 func (c *peerConn) Close() error {
-	c.front.forget(c.RemoteAddr().String(), c.Conn)
-	return c.Conn.Close()
+	c.front.forget(c.RemoteAddr().String(), c.admitted)
+	return c.admitted.Close()
 }
 
 // hand gives a connection whose handshake names the peers' protocol to whom Peers accepts it. Of one
 // that does not it answers the handshake's bytes.
-func (f *front) hand(client *admission.Conn) (hello []byte, handed bool) {
+func (f *front) hand(client *admitted) (hello []byte, handed bool) {
 	r := &recorder{Conn: client}
 	peer := false
 	_, _ = tls.Server(r, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

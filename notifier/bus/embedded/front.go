@@ -10,15 +10,13 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
-
-	"payledger/notifier/bus/admission"
 )
 
 // front takes the connections of a public address and passes them on to a listener of the NATS
 // server on loopback. That server only bounds the number of all connections, whether they have
 // signed in or not and from any address.
 type front struct {
-	listener *admission.Listener
+	listener *admission
 	routes   bool                              // it is for other servers, not for clients
 	server   atomic.Pointer[natsserver.Server] // that runs now; nil: none
 	ended    chan struct{}
@@ -29,7 +27,7 @@ type front struct {
 	peerProtocol string
 
 	mu   sync.Mutex
-	open map[string]*admission.Conn // by the address under which the server knows it
+	open map[string]*admitted // by the address under which the server knows it
 }
 
 const (
@@ -54,8 +52,8 @@ func newFront(listen string, routes bool, peerProtocol string, log zerolog.Logge
 		name = "node"
 	}
 	f := &front{
-		listener: admission.New(l, name, log), routes: routes,
-		ended: make(chan struct{}), open: make(map[string]*admission.Conn), peers: make(chan *peerConn), peerProtocol: peerProtocol,
+		listener: newAdmission(l, name, log), routes: routes,
+		ended: make(chan struct{}), open: make(map[string]*admitted), peers: make(chan *peerConn), peerProtocol: peerProtocol,
 	}
 	f.all.Go(f.accept)
 	if !routes {
@@ -92,7 +90,7 @@ func (f *front) close() {
 
 func (f *front) accept() {
 	for {
-		c, err := f.listener.Accept()
+		c, err := f.listener.accept()
 		if err != nil {
 			return
 		}
@@ -102,7 +100,7 @@ func (f *front) accept() {
 
 // serve passes bytes on in both directions until the server closes the connection, as it
 // also does when the client has closed its own.
-func (f *front) serve(client *admission.Conn) {
+func (f *front) serve(client *admitted) {
 	var hello []byte
 	if f.routes {
 		var handed bool
@@ -137,13 +135,13 @@ func (f *front) serve(client *admission.Conn) {
 	answers.Wait()
 }
 
-func (f *front) know(known string, client *admission.Conn) {
+func (f *front) know(known string, client *admitted) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[known] = client
 }
 
-func (f *front) forget(known string, client *admission.Conn) {
+func (f *front) forget(known string, client *admitted) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.open[known] == client { // the address may be another connection's by now
@@ -169,7 +167,7 @@ func (f *front) dial() (*net.TCPConn, error) {
 // pass passes bytes on until either end is closed. answered is the client that they are
 // answers to, nil if they are none: any answer but the server's greeting may be the one to
 // a client that has signed in, and before the client reads it no longer waits.
-func (f *front) pass(to, from net.Conn, answered *admission.Conn) {
+func (f *front) pass(to, from net.Conn, answered *admitted) {
 	b, ok := f.buffers.Get().(*[passedAtOnce]byte)
 	if !ok {
 		b = new([passedAtOnce]byte)
@@ -178,7 +176,7 @@ func (f *front) pass(to, from net.Conn, answered *admission.Conn) {
 	for greeted := false; ; {
 		n, err := from.Read(b[:])
 		if n > 0 {
-			if greeted && answered != nil && answered.Waits() && !f.routes {
+			if greeted && answered != nil && answered.waits.Load() && !f.routes {
 				f.ask()
 			}
 			greeted = true

@@ -45,6 +45,6 @@ func TestServerKnowsItsClientsAddresses(t *testing.T) {
 				t.Errorf("%s: %s is known as %+v", listen, nc.LocalAddr(), known.Conns)
 			}
 		}
-		healthtest.Eventually(t, "none waits", func() bool { return s.clients.listener.Waiting() == 0 })
+		healthtest.Eventually(t, "none waits", func() bool { return s.clients.listener.waits() == 0 })
 	}
 }

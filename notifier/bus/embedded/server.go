@@ -27,7 +27,6 @@ import (
 
 	"payledger/domain/installation"
 	"payledger/notifier/bus"
-	"payledger/notifier/bus/admission"
 	"payledger/notifier/health"
 )
 
@@ -62,7 +61,7 @@ const (
 	// maxConnections is more than all accounts may have, the ledger's own and those that
 	// wait to sign in included: the front bounds these, and the server may see the end
 	// of some later.
-	maxConnections = 2*maxOutsideConnections + installation.MaxConsumers*maxConsumerConnections + 2*admission.Max
+	maxConnections = 2*maxOutsideConnections + installation.MaxConsumers*maxConsumerConnections + 2*MaxWaiting
 	// maxPending bounds the bytes that wait for one client that does not
 	// read; beyond it the server drops the client.
 	maxPending = 16 << 20

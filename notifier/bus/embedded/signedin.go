@@ -45,7 +45,7 @@ func (f *front) watch() {
 		case <-f.ended:
 			return
 		case <-every.C:
-			if f.listener.Waiting() > 0 {
+			if f.listener.waits() > 0 {
 				f.ask()
 			}
 		}
@@ -74,7 +74,7 @@ func (f *front) authenticated(known string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c := f.open[known]; c != nil {
-		c.Authenticated()
+		c.leaves()
 	}
 }
 

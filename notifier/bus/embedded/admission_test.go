@@ -1,4 +1,4 @@
-package admission
+package embedded
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ func (f *fake) Close() error {
 }
 
 // came lets connections of an address in.
-func came(l *Listener, n int, remote string, now time.Time) (in []*fake, of []*Conn) {
+func came(l *admission, n int, remote string, now time.Time) (in []*fake, of []*admitted) {
 	for range n {
 		raw := &fake{remote: remote}
 		if c := l.admit(raw, now); c != nil {
@@ -49,21 +49,21 @@ func closed(all []*fake) (n int) {
 }
 
 // leaveAll ends the waits, and with them the timers.
-func leaveAll(t *testing.T, l *Listener) {
+func leaveAll(t *testing.T, l *admission) {
 	t.Helper()
 	for _, all := range l.waiting {
-		for _, c := range append([]*Conn(nil), all...) {
-			c.Authenticated()
+		for _, c := range append([]*admitted(nil), all...) {
+			c.leaves()
 		}
 	}
-	if l.Waiting() != 0 || len(l.waiting) != 0 {
-		t.Errorf("%d wait, of %d addresses", l.Waiting(), len(l.waiting))
+	if l.waits() != 0 || len(l.waiting) != 0 {
+		t.Errorf("%d wait, of %d addresses", l.waits(), len(l.waiting))
 	}
 }
 
 func TestOneAddressIsBounded(t *testing.T) {
 	t.Parallel()
-	l, now := New(nil, "test", healthtest.Log(t)), time.Now()
+	l, now := newAdmission(nil, "test", healthtest.Log(t)), time.Now()
 	defer leaveAll(t, l)
 	first, conns := came(l, PerAddress+10, "192.0.2.1", now)
 	if len(first) != PerAddress || closed(first) != 0 {
@@ -76,7 +76,7 @@ func TestOneAddressIsBounded(t *testing.T) {
 		t.Errorf("%d are let in for %d later", len(others), closed(first))
 	}
 	for _, c := range conns[3:13] {
-		c.Authenticated()
+		c.leaves()
 	}
 	if others, _ := came(l, 13, "192.0.2.1", now.Add(settled-1)); len(others) != 10 {
 		t.Errorf("ten have signed in, and %d are let in", len(others))
@@ -88,19 +88,19 @@ func TestOneAddressIsBounded(t *testing.T) {
 
 func TestAllAddressesAreBounded(t *testing.T) {
 	t.Parallel()
-	l, now := New(nil, "test", healthtest.Log(t)), time.Now()
+	l, now := newAdmission(nil, "test", healthtest.Log(t)), time.Now()
 	defer leaveAll(t, l)
 	most, _ := came(l, PerAddress, "192.0.2.1", now)
 	var few []*fake
-	for i := range Max - PerAddress {
+	for i := range MaxWaiting - PerAddress {
 		in, _ := came(l, 1, fmt.Sprintf("2001:db8:0:%x::1", i), now)
 		few = append(few, in...)
 	}
-	if l.Waiting() != Max {
-		t.Fatalf("%d wait, want %d", l.Waiting(), Max)
+	if l.waits() != MaxWaiting {
+		t.Fatalf("%d wait, want %d", l.waits(), MaxWaiting)
 	}
 	late, _ := came(l, 10, "192.0.2.3", now)
-	if len(late) != 10 || closed(late) != 0 || closed(few) != 0 || closed(most) != 10 || !most[9].closed || l.Waiting() != Max {
+	if len(late) != 10 || closed(late) != 0 || closed(few) != 0 || closed(most) != 10 || !most[9].closed || l.waits() != MaxWaiting {
 		t.Errorf("%d are let in and %d of these closed, for %d of the address that has most and %d others", len(late), closed(late), closed(most), closed(few))
 	}
 	if in, _ := came(l, 1, "192.0.2.1", now); len(in) != 0 {
@@ -110,7 +110,7 @@ func TestAllAddressesAreBounded(t *testing.T) {
 
 func TestNetworksOfIPv6AreOneAddress(t *testing.T) {
 	t.Parallel()
-	l, now := New(nil, "test", healthtest.Log(t)), time.Now()
+	l, now := newAdmission(nil, "test", healthtest.Log(t)), time.Now()
 	defer leaveAll(t, l)
 	in := 0
 	for i := range PerAddress + 5 {
@@ -128,7 +128,7 @@ func TestWhoDoesNotAuthenticateIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := New(raw, "test", healthtest.Log(t))
+	l := newAdmission(raw, "test", healthtest.Log(t))
 	var clients []net.Conn
 	for i := range 2 {
 		client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
@@ -137,13 +137,13 @@ func TestWhoDoesNotAuthenticateIsClosed(t *testing.T) {
 		}
 		t.Cleanup(func() { client.Close() })
 		clients = append(clients, client)
-		c, err := l.Accept()
+		c, err := l.accept()
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
 		if i == 0 {
-			c.Authenticated()
+			c.leaves()
 		}
 	}
 	began := time.Now()
@@ -159,7 +159,7 @@ func TestWhoDoesNotAuthenticateIsClosed(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+	if _, err := l.accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}
 }
