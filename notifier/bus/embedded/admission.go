@@ -60,7 +60,7 @@ func newAdmission(l net.Listener, name string, log zerolog.Logger) *admission {
 // the listener is closed.
 func (l *admission) accept() (*admitted, error) {
 	for {
-		raw, err := l.Listener.Accept()
+		raw, err := l.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil, err
