@@ -560,11 +560,6 @@ func rooms() []room {
 			why:    "certificates for tests, from the standard library alone",
 		},
 		{
-			folder: "cmd/payledger/httpserver",
-			why:    "the limits of every HTTP server of the program; what is served is no matter of its own",
-			ours:   []string{"cmd/payledger/cli", "httpapi/conns"},
-		},
-		{
 			folder: "cmd/payledger/otlp",
 			why:    "spans out to a collector, and nothing else: no part of the program waits for it",
 			ours:   []string{"eventstore/tracing"},
@@ -659,10 +654,10 @@ func rooms() []room {
 		},
 		{
 			folder:  "cmd/payledger/process",
-			why:     "the process as a whole: what runs in it is no matter of its own",
-			ours:    []string{"cmd/payledger/cli", "notifier/webhook"},
+			why:     "the process as a whole, with the limits of all its HTTP servers: what runs in it and is served is no matter of its own",
+			ours:    []string{"cmd/payledger/cli", "httpapi/conns", "notifier/webhook"},
 			modules: []string{prometheus, zerolog, "github.com/KimMachineGun/automemlimit/memlimit", "golang.org/x/sys/unix"},
-			keepOut: []string{"encoding/json", "net"},
+			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "cmd/payledger/receive",

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"payledger/cmd/payledger/cli"
-	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/receive"
 	"payledger/httpapi/conns"
@@ -70,11 +69,11 @@ func (c listenCmd) Run(a *cli.App) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := httpserver.Listen(a.Ctx, "addr", httpserver.OnLoopback(c.Addr))
+	listener, err := process.Listen(a.Ctx, "addr", process.OnLoopback(c.Addr))
 	if err != nil {
 		return err
 	}
-	server, err := httpserver.Serve(listener, r, conns.Config{Name: "receiver", Max: process.DefaultConnections})
+	server, err := process.Serve(listener, r, conns.Config{Name: "receiver", Max: process.DefaultConnections})
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func (c listenCmd) Run(a *cli.App) (err error) {
 		defer cancel()
 		err = errors.Join(err, server.Shutdown(ctx))
 	}()
-	fmt.Fprintf(a.Stderr, "payledger: listening on http://%s/ for notifications; Ctrl-C ends it\n", httpserver.Reachable(listener.Addr()))
+	fmt.Fprintf(a.Stderr, "payledger: listening on http://%s/ for notifications; Ctrl-C ends it\n", process.Reachable(listener.Addr()))
 	select {
 	case <-a.Ctx.Done():
 		return nil

@@ -1,6 +1,4 @@
-// Package httpserver is an HTTP server of this program: bounded in connections
-// and time, and with an owner that waits for its end.
-package httpserver
+package process
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package httpserver
+package process
 
 import (
 	"net"

@@ -14,7 +14,6 @@ import (
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/process"
 	"payledger/eventstore/bolt"
 	httpadmin "payledger/httpapi/admin"
@@ -80,7 +79,7 @@ func serveOwn(open func(parts *process.Parts, tmp datadir.Dir) (http.Handler, er
 	if err != nil {
 		return nil, err
 	}
-	server, err := httpserver.Serve(l, handler, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections})
+	server, err := process.Serve(l, handler, conns.Config{Name: "admin", Max: process.MaxAdminConnections})
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

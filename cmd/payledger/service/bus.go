@@ -11,7 +11,6 @@ import (
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/clusternode"
-	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
@@ -46,7 +45,7 @@ func (a *app) connect(ctx context.Context) (part process.Part, err error) {
 	}
 	if a.NATSListen != "" {
 		// The address is tried here first, because the system's error is the clearest.
-		l, err := httpserver.Listen(ctx, "nats-listen", a.NATSListen)
+		l, err := process.Listen(ctx, "nats-listen", a.NATSListen)
 		if err != nil {
 			return part, err
 		}

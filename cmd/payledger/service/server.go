@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/httpapi"
@@ -21,13 +20,13 @@ import (
 
 // listen takes the public address.
 func (a *app) listen(ctx context.Context) (part process.Part, err error) {
-	if a.listener, err = httpserver.Listen(ctx, "listen", a.Listen); err != nil {
+	if a.listener, err = process.Listen(ctx, "listen", a.Listen); err != nil {
 		return part, err
 	}
 	a.startedAt = domain.InstantOf(time.Now())
 	a.at = Addresses{BaseURL: a.PublicURL, Data: string(a.dir), VerifierKey: a.signed.Key.VerifierKey()}
 	if a.at.BaseURL == "" {
-		a.at.BaseURL = "http://" + httpserver.Reachable(a.listener.Addr())
+		a.at.BaseURL = "http://" + process.Reachable(a.listener.Addr())
 	}
 	part.Stop = func() error {
 		if err := a.listener.Close(); !errors.Is(err, net.ErrClosed) {
@@ -42,14 +41,14 @@ func (a *app) listen(ctx context.Context) (part process.Part, err error) {
 func (a *app) answer(ctx context.Context) (part process.Part, err error) {
 	var stopStreams context.CancelFunc
 	a.stopping, stopStreams = context.WithCancel(context.WithoutCancel(ctx))
-	var servers []*httpserver.Server
+	var servers []*process.Server
 	part.Stop = func() error {
 		stopStreams() // first: the rest would wait for feeds that are followed
-		return httpserver.ShutdownAll(a.ShutdownTimeout, servers)
+		return process.ShutdownAll(a.ShutdownTimeout, servers)
 	}
 	serve := func(l net.Listener, h http.Handler, c conns.Config) error {
 		c.Log, c.Metrics = a.Log, a.metrics
-		server, err := httpserver.Serve(l, h, c)
+		server, err := process.Serve(l, h, c)
 		if err != nil {
 			return errors.Join(err, l.Close())
 		}
@@ -72,16 +71,16 @@ func (a *app) answer(ctx context.Context) (part process.Part, err error) {
 	if err != nil {
 		return part, fmt.Errorf("opening the admin socket: %w", err)
 	}
-	if err := serve(socket, admin, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections}); err != nil {
+	if err := serve(socket, admin, conns.Config{Name: "admin", Max: process.MaxAdminConnections}); err != nil {
 		return part, err
 	}
 	if a.AdminListen != "" {
-		l, err := httpserver.Listen(ctx, "admin-listen", httpserver.OnLoopback(a.AdminListen))
+		l, err := process.Listen(ctx, "admin-listen", process.OnLoopback(a.AdminListen))
 		if err != nil {
 			return part, err
 		}
 		a.at.AdminAddress = l.Addr().String()
-		if err := serve(l, a.operatorHandler(), conns.Config{Name: "operator", Max: httpserver.MaxAdminConnections}); err != nil {
+		if err := serve(l, a.operatorHandler(), conns.Config{Name: "operator", Max: process.MaxAdminConnections}); err != nil {
 			return part, err
 		}
 	}
