@@ -35,7 +35,7 @@ func budgets() []budget {
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
 		}},
-		{"backup, export, restore, and what is saved of damaged files", 3000, []string{
+		{"backup, export, restore, and what is saved of damaged files", 2991, []string{
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
@@ -83,7 +83,7 @@ func budgets() []budget {
 		{"documents", 400, []string{"httpapi/docs"}},
 		{"the operator's API", 750, []string{"httpapi/admin"}},
 		{"commands", 2350, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
-		{"composition and data directory", 3045, []string{
+		{"composition and data directory", 3041, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process", "cmd/payledger/otlp",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},

@@ -78,7 +78,8 @@ func (c exportCmd) Run(a *cli.App) error {
 			return err
 		}
 		if c.toStdout() {
-			return x.ToStream(a.Ctx, a.Stdout)
+			_, err := x.ToStream(a.Ctx, a.Stdout)
+			return err
 		}
 		done, err := x.ToFile(a.Ctx, c.Output)
 		if err != nil {

@@ -79,21 +79,14 @@ func (b *Bundle) CheckedLog(ctx context.Context, given datadir.TrustAnchors, pro
 	if err := l.open(b); err != nil {
 		return nil, "", OpenFailed(err)
 	}
-	if err := l.check(ctx, pinned, progress); err != nil {
+	err = l.check(ctx, pinned, progress)
+	if err == nil && (l.last != own.Size || uint64(l.last) != l.stated.Events) {
+		err = fmt.Errorf("it has %d events, its manifest names %d, its checkpoint covers %d", l.last, l.stated.Events, own.Size)
+	}
+	if err != nil {
 		return refuse("%v", errors.Join(err, l.Close()))
 	}
-	if l.last != own.Size || uint64(l.last) != l.stated.Events {
-		err := l.Close()
-		return refuse("it has %d events, its manifest names %d, its checkpoint covers %d%v", l.last, l.stated.Events, own.Size, errText(err))
-	}
 	return l, note, nil
-}
-
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return "; " + err.Error()
 }
 
 // open finds the events in the archive.

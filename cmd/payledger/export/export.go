@@ -103,14 +103,8 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 	return read, nil
 }
 
-// ToStream writes the export to w.
-func (x *Pass) ToStream(ctx context.Context, w io.Writer) error {
-	_, err := x.toStream(ctx, w)
-	return err
-}
-
-// toStream returns how many events were read.
-func (x *Pass) toStream(ctx context.Context, w io.Writer) (read uint64, err error) {
+// ToStream writes the export to w, and returns how many events were read.
+func (x *Pass) ToStream(ctx context.Context, w io.Writer) (read uint64, err error) {
 	out := bufio.NewWriterSize(w, exportBuffer)
 	if _, err := out.WriteString(x.format.header()); err != nil {
 		return 0, err

@@ -46,7 +46,7 @@ func (x *Pass) create(ctx context.Context, name string) (done Done, err error) {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	done.Events, err = x.toStream(ctx, f)
+	done.Events, err = x.ToStream(ctx, f)
 	done.Position = max(x.last, x.after)
 	return done, errors.Join(err, f.Sync())
 }
