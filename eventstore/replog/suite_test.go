@@ -134,7 +134,7 @@ func (s *shared) newLog(t testing.TB) *underTest {
 	}
 	handlers := make([]atomic.Pointer[http.Handler], len(nodeNames))
 	for i := range nodeNames {
-		c, err := nats.Connect("", nats.InProcessServer(s.servers[i]), nats.UserInfo(fmt.Sprintf("l%d", account), "l"), nats.MaxReconnects(-1))
+		c, err := nats.Connect("", nats.InProcessServer(s.servers[i]), nats.UserInfo(fmt.Sprintf("l%d", account), "l"), nats.MaxReconnects(-1), nats.Timeout(patienceOfTests))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ type three struct {
 }
 
 // patienceOfTests is how long a test waits for what has to come, on a busy machine.
-const patienceOfTests = 2 * time.Minute
+const patienceOfTests = healthtest.Patience
 
 var nodeNames = []string{"a", "b", "c"}
 
@@ -124,7 +124,7 @@ func (x *three) serve(i int) {
 		x.t.Fatal("the server does not start")
 	}
 	x.servers[i] = s
-	if x.conns[i], err = nats.Connect("", nats.InProcessServer(s), nats.MaxReconnects(-1)); err != nil {
+	if x.conns[i], err = nats.Connect("", nats.InProcessServer(s), nats.MaxReconnects(-1), nats.Timeout(patienceOfTests)); err != nil {
 		x.t.Fatal(err)
 	}
 }
