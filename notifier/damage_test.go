@@ -46,7 +46,7 @@ type site struct {
 }
 
 // patience of the watchdog: one in a hurry takes slow work on a busy machine for work that
-// does not move, and its repairs make it slower.
+// does not move, and its repairs make it slower. So it repairs less often the longer that lasts.
 const patience = 5 * time.Second
 
 func newSite(t *testing.T, dir string) *site {
@@ -64,7 +64,7 @@ func (s *site) start(t *testing.T) {
 	s.relay, s.enforcer = notifiertest.MeasuredRelay(s.conn, s.Book, s.metrics), notifiertest.Enforcer(t, s.conn, s.Book)
 	s.watchdog = NewWatchdog(WatchdogConfig{
 		Server: s.srv, Conn: s.conn, Relay: s.relay, Enforcer: s.enforcer,
-		Stall: cmp.Or(s.stall, patience), MaxPause: patience, Log: healthtest.Log(t), Metrics: s.metrics,
+		Stall: cmp.Or(s.stall, patience), MaxPause: healthtest.Patience, Log: healthtest.Log(t), Metrics: s.metrics,
 	})
 	s.signed = bus.NewCheckpoints(s.conn, s.LogID, healthtest.Log(t), nil)
 	var stops []func()
