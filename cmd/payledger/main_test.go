@@ -37,9 +37,8 @@ func TestMain(m *testing.M) {
 // natsServer is a nats-server of the version that this program embeds.
 const natsServer = "nats-server"
 
-// patience bounds the wait for what normally comes at once: the machine may be busy
-// with all the other tests.
-const patience = 2 * time.Minute
+// patience bounds the wait for what normally comes at once.
+const patience = healthtest.Patience
 
 // long reports whether PAYLEDGER_LONG asks for the long form of tests that repeat a
 // fault at many points or in many rounds. The short form has each kind of fault.

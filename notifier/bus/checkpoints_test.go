@@ -64,7 +64,7 @@ func TestCheckpointsSurviveAbsence(t *testing.T) {
 	for n := range 1000 {
 		p.Publish(fmt.Appendf(nil, "third %d", n))
 	}
-	if took := time.Since(start); took > healthtest.Patience {
+	if took := time.Since(start); took > 2*time.Minute {
 		t.Errorf("publishing took %v while nothing could be published", took)
 	}
 	healthtest.Eventually(t, "the trouble is reported", func() bool { return errors.As(p.Err(), new(*ForeignStreamError)) })

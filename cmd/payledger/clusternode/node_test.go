@@ -27,7 +27,7 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-const patience = 2 * time.Minute
+const patience = healthtest.Patience
 
 // ledger is what stands behind a node's public address in these tests: POST /ID records a
 // payment, GET tells how many there are.
