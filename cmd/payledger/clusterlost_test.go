@@ -6,10 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"payledger/cmd/payledger/datadir"
-	"payledger/httpapi/wire"
 )
 
 // TestFirstNodeIsLostAtOnce: the node that began the cluster is lost so soon that chance
@@ -25,9 +22,8 @@ func TestFirstNodeIsLostAtOnce(t *testing.T) {
 			time.Sleep(after)
 			n.loses(t, 0)
 			n.dirs[0] = n.dirs[1] // where commands are given
-			n.leader(t, 1)        // a command waits no longer than ten seconds for one
 			n.project(t)
-			does(t, "webhook", "add", h.URL+"/hook", "--data", n.dirs[1])
+			n.notifies(t, 1, h)
 			ids := n.payments(t, 1, 3)
 			for i, id := range ids {
 				n.pays(t, 1+i%2, id)
@@ -99,13 +95,7 @@ func (n *nodes) handsOver(t testing.TB, h *hook, one, other int) {
 	for _, id := range ids {
 		n.pays(t, one, id)
 	}
-	eventually(t, "all notifications are delivered", func() bool {
-		var status wire.Status
-		if err := json.Unmarshal([]byte(does(t, "status", "--json", "--data", n.dirs[was])), &status); err != nil {
-			t.Fatal(err)
-		}
-		return status.NotificationsPending == 0 && h.knows(ids)
-	})
+	n.delivered(t, was, h, ids)
 	before := h.heardOf(ids)
 	eventually(t, "node "+nodeNames[to]+" takes over", func() bool {
 		_, code := payledger(t, "cluster", "promote", nodeNames[to], "--data", n.dirs[one])
