@@ -40,8 +40,8 @@ type outcome struct {
 }
 
 const (
-	// patience is how long an answer may take before the run fails.
-	patience = 30 * time.Second
+	// patience is how long an answer, or a target's end, may take before the run fails.
+	patience = 2 * time.Minute
 
 	// longest is the limit of a load without a duration.
 	longest = 30 * time.Minute

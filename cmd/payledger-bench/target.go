@@ -62,9 +62,6 @@ func (t *target) all() []acked {
 	return t.acked
 }
 
-// stopWait is how long a target may take to end.
-const stopWait = 30 * time.Second
-
 // launch starts a program and waits for the line of JSON by which it says that
 // it is ready. What it writes to stderr goes to a file.
 func launch(ctx context.Context, name, stderr string, env []string, program string, args ...string) (*target, error) {
@@ -115,13 +112,13 @@ func environment() []string {
 // stop asks the program to end and waits for it.
 func (t *target) stop() error {
 	_ = t.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
-	timer := time.NewTimer(stopWait)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-t.exited:
 	case <-timer.C:
 		t.kill()
-		return fmt.Errorf("%s did not end within %v", t.name, stopWait)
+		return fmt.Errorf("%s did not end within %v", t.name, patience)
 	}
 	if code := t.cmd.ProcessState.ExitCode(); code != 0 {
 		return fmt.Errorf("%s ended with %s", t.name, t.cmd.ProcessState)
