@@ -147,31 +147,46 @@ func TestClusterUnderFaults(t *testing.T) {
 		c.finish(false)
 		return
 	}
-	// Some 25 each, of which at least 20 are kills and cuts.
-	for i := range uint64(3) {
-		t.Run(strconv.FormatUint(seedOr(1)+i, 10), func(t *testing.T) {
-			t.Parallel()
-			c := newCampaign(t, seedOr(1)+i)
-			for broken := 0; broken < 20 && !t.Failed(); {
-				f := faults[c.r.IntN(len(faults))]
-				during := time.Duration(c.r.IntN(4000)) * time.Millisecond
-				if c.r.IntN(2) == 0 {
-					during = 0
-				}
-				if f.left == nil {
-					during = max(during, 500*time.Millisecond)
-				}
-				if strings.HasPrefix(f.name, "kill") || strings.HasPrefix(f.name, "cut") || strings.HasPrefix(f.name, "drop") {
-					broken++
-				}
-				c.strike(f, c.n.leader(t, c.r.IntN(3)), during)
-				if c.r.IntN(4) > 0 { // else the next one comes before they have recovered
-					c.answer("after: "+f.name, []int{0, 1, 2})
-				}
-			}
-			c.finish(true)
-		})
+	manyFaults(t, seedOr(1))
+}
+
+// These play two more schedules. They are no subtests, which would begin when all other tests
+// have, and last longer.
+
+func TestClusterUnderMoreFaults(t *testing.T) {
+	inLong(t)
+	t.Parallel()
+	manyFaults(t, seedOr(1)+1)
+}
+
+func TestClusterUnderEvenMoreFaults(t *testing.T) {
+	inLong(t)
+	t.Parallel()
+	manyFaults(t, seedOr(1)+2)
+}
+
+// manyFaults are some 25, of which at least 20 are kills and cuts.
+func manyFaults(t *testing.T, seed uint64) {
+	t.Helper()
+	c := newCampaign(t, seed)
+	for broken := 0; broken < 20 && !t.Failed(); {
+		f := faults[c.r.IntN(len(faults))]
+		during := time.Duration(c.r.IntN(4000)) * time.Millisecond
+		if c.r.IntN(2) == 0 {
+			during = 0
+		}
+		if f.left == nil {
+			during = max(during, 500*time.Millisecond)
+		}
+		if strings.HasPrefix(f.name, "kill") || strings.HasPrefix(f.name, "cut") || strings.HasPrefix(f.name, "drop") {
+			broken++
+		}
+		c.strike(f, c.n.leader(t, c.r.IntN(3)), during)
+		if c.r.IntN(4) > 0 { // else the next one comes before they have recovered
+			c.answer("after: "+f.name, []int{0, 1, 2})
+		}
 	}
+	c.finish(true)
 }
 
 func seedOr(usual uint64) uint64 {
@@ -198,7 +213,7 @@ func newCampaign(t *testing.T, seed uint64) *campaign {
 		c.c.next(i, s)
 	}
 	c.hook = newHook(t)
-	does(t, "webhook", "add", c.hook.URL+"/hook", "--data", n.dirs[0])
+	n.notifies(t, 0, c.hook)
 	c.c.begin(12, seed)
 	return c
 }
