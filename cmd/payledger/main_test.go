@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +25,11 @@ import (
 // TestMain puts the real program on PATH as "payledger".
 func TestMain(m *testing.M) {
 	healthtest.Overlap()
+	if long() { // most of the clusters, whose nodes wait for each other
+		if err := flag.Set("test.parallel", "12"); err != nil {
+			panic(err)
+		}
+	}
 	testscript.Main(m, map[string]func(){"payledger": main, oneThread: func() {
 		runtime.LockOSThread()
 		main()
