@@ -71,8 +71,7 @@ func AddRemainder(all []Remainder, c domain.Currency, amount domain.Sum) []Remai
 // Open is what is open after events of the log: a fold. A payment's receivable is an item that is
 // closed when its sum is zero, whatever came first.
 type Open struct {
-	Matched int // lines that settled a payment
-
+	matched map[string]int // lines that settled a payment, by route
 	items   map[itemKey]Difference
 	held    map[itemKey]domain.Sum // by open disputes: the provider may have taken it, or not yet
 	waiting map[string]Difference  // lines in suspense, and reports that are being recorded, by their names
@@ -91,7 +90,7 @@ type itemKey struct {
 // in any report. Of the routes only the payments are looked at; without any of all.
 func NewOpen(since map[string]domain.Instant, routes ...string) *Open {
 	return &Open{
-		items: make(map[itemKey]Difference), held: make(map[itemKey]domain.Sum), waiting: make(map[string]Difference), transit: make(map[itemKey]Difference),
+		matched: make(map[string]int), items: make(map[itemKey]Difference), held: make(map[itemKey]domain.Sum), waiting: make(map[string]Difference), transit: make(map[itemKey]Difference),
 		routes: routes, since: since,
 	}
 }
@@ -137,7 +136,7 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 			switch {
 			case err != nil:
 			case l.Result == Settled:
-				o.Matched++
+				o.matched[e.Route]++
 				o.move(project, e.Route, itemKey{l.PaymentID, l.Currency}, l.Gross.Neg(), domain.Sum{}, at)
 			case l.Result.Waits():
 				name := LineID(ID(e.Route, e.Report), l.Number)
@@ -157,7 +156,7 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 		}
 		delete(o.waiting, LineID(ID(e.Route, e.Report), l.Number))
 		if e.To.Settles() {
-			o.Matched++
+			o.matched[e.Route]++
 			o.move(e.Project, e.Route, itemKey{e.Payment, cmp.Or(e.SettlesIn, l.Currency)}, e.Settles.Neg(), domain.Sum{}, at)
 		}
 	}
@@ -199,6 +198,16 @@ func (o *Open) Differences(now domain.Instant, days int, route string) []Differe
 		return cmp.Or(cmp.Compare(a.Since, b.Since), strings.Compare(a.PaymentID, b.PaymentID), strings.Compare(a.Line, b.Line), cmp.Compare(a.Currency, b.Currency))
 	})
 	return all
+}
+
+// Matched is how many lines have settled a payment, of one route or, with "", of all.
+func (o *Open) Matched(route string) (lines int) {
+	for of, n := range o.matched {
+		if route == "" || of == route {
+			lines += n
+		}
+	}
+	return lines
 }
 
 // NotExpected is what outcomes that no report is to have add up to, of one route or, with "", of all.

@@ -525,11 +525,11 @@ func TestReconcile(t *testing.T) {
 			got = append(got, d.What+" "+d.Amount.String()+" "+string('0'+rune(d.Days)))
 		}
 		slices.Sort(got)
-		if s := strings.Join(got, ", "); s != c.open || o.Matched != c.matched {
-			t.Errorf("%s: %s, %d matched, want %s, %d", name, s, o.Matched, c.open, c.matched)
+		if s := strings.Join(got, ", "); s != c.open || o.Matched("") != c.matched {
+			t.Errorf("%s: %s, %d matched, want %s, %d", name, s, o.Matched(""), c.open, c.matched)
 		}
-		if rest := o.Differences(3*day, 3, "wallet"); len(rest) > 0 {
-			t.Errorf("%s: of another route %v", name, rest)
+		if rest := o.Differences(3*day, 3, "wallet"); len(rest) > 0 || o.Matched("cards") != c.matched || o.Matched("wallet") != 0 {
+			t.Errorf("%s: of another route %v, and %d lines of %d matched", name, rest, o.Matched("wallet"), o.Matched("cards"))
 		}
 	}
 	o := settlement.NewOpen(nil)

@@ -55,11 +55,10 @@ func (a *admin) onReports(x *edge.Exchange, event domain.ID, route, report strin
 	if err != nil {
 		return err
 	}
-	status := http.StatusOK
 	if made.Event != nil && made.Event.Type() == settlement.TypeReportOpened {
-		status = http.StatusCreated
+		return x.Reply(http.StatusCreated, settlements.View(s))
 	}
-	return x.Reply(status, settlements.View(s))
+	return x.Reply(http.StatusOK, settlements.View(s))
 }
 
 // openSettlement begins to record a report. A repeated request answers the report.
@@ -426,12 +425,9 @@ func (a *admin) reconcile(x *edge.Exchange) error {
 	}
 	days := uint64(3)
 	if q.Has("days") {
-		if days, err = q.Number("days", "Send how many days a report may take, such as 3."); err != nil {
-			return err
+		if days, err = q.Number("days", ""); err != nil || days > 10_000 {
+			return edge.BadParameter("days", "Send how many days a report may take, 0 to 10000.")
 		}
-	}
-	if days > 10_000 {
-		return edge.BadParameter("days", "Send how many days a report may take, such as 3.")
 	}
 	asOf, err := q.Instant("as_of")
 	if err == nil {
@@ -462,7 +458,7 @@ func (a *admin) reconcile(x *edge.Exchange) error {
 		}
 		open.Fold(r.Stream.Project, r.Stream.ID, domain.InstantOf(r.At), e)
 	}
-	out.Matched, out.Differences = open.Matched, open.Differences(now, int(days), q["route"])
+	out.Matched, out.Differences = open.Matched(q["route"]), open.Differences(now, int(days), q["route"])
 	for _, d := range out.Differences {
 		out.Remainder = settlement.AddRemainder(out.Remainder, d.Currency, d.Amount)
 	}
