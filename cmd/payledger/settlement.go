@@ -398,14 +398,16 @@ func (c reconcileCmd) print(a *cli.App, r wire.Reconciliation) error {
 		})
 	}
 	if c.CSV {
-		var text []byte
-		var err error
-		for _, row := range append([][]string{{"what", "days", "amount", "currency", "route", "payment_id", "line", "reference", "do"}}, rows...) {
-			if text, err = edge.AppendCSV(text, row...); err != nil {
-				return err
+		text, err := edge.AppendCSV(nil, "what", "days", "amount", "currency", "route", "payment_id", "line", "reference", "do")
+		for _, row := range rows {
+			if err == nil { // an amount is no formula, and has to stay a number also below zero
+				text = append(text, row[0]+","+row[1]+","+row[2]+","...)
+				text, err = edge.AppendCSV(text, row[3:]...)
 			}
 		}
-		_, err = a.Stdout.Write(text)
+		if err == nil {
+			_, err = a.Stdout.Write(text)
+		}
 		return err
 	}
 	if len(rows) > 0 {
