@@ -45,6 +45,9 @@ func New(ctx context.Context, m *cli.Client, o Options) (*Pass, error) {
 	if err := m.Call(ctx, http.MethodGet, "/admin/balance", nil, &books); err != nil {
 		return nil, err
 	}
+	if uint64(o.After) > books.Position {
+		return nil, cli.Errorf(cli.ExitRefused, "--after: The log ends before this position, at %d.", books.Position)
+	}
 	return &Pass{m: m, format: newFormat(o.Format), project: o.Project, after: o.After, details: o.Details, last: eventstore.Position(books.Position), progress: o.Progress}, nil
 }
 
