@@ -67,6 +67,9 @@ func openChecked(ctx context.Context, path string, given datadir.TrustAnchors, s
 		if err != nil {
 			return nil, err
 		}
+		if of := log.Project(); of != "" {
+			fmt.Fprintf(stderr, "payledger: %s: only events of project %s are in it, and those that move its money: what others say, such as providers' reports and payouts, is missing in the answer\n", path, of)
+		}
 		return log, nil
 	}
 	if err := checkCopy(ctx, store, given, progress); err != nil {
