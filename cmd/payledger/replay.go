@@ -50,6 +50,9 @@ func (c replayCmd) Run(a *cli.App) error {
 	if path == "" {
 		return cli.Errorf(cli.ExitUsage, "name what to replay: --data DIR, a copy of a ledger.db, or a bundle")
 	}
+	if c.File == "" && c.Given() {
+		return cli.Errorf(cli.ExitUsage, "--checkpoint and --verifier-key are for a file: \"payledger verify\" compares a directory with them")
+	}
 	given, err := c.Anchors()
 	if err != nil {
 		return err

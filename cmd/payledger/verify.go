@@ -132,7 +132,7 @@ func request(given datadir.TrustAnchors, e *service.Evidence) (q httpadmin.Verif
 		}
 	}
 	if len(q.VerifierKeys) == 0 && len(q.Checkpoints) > 0 && !e.Bundle {
-		return q, cli.Errorf(cli.ExitUsage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
+		return q, datadir.NeedsKey()
 	}
 	return q, nil
 }
@@ -226,6 +226,9 @@ func (c verifyCmd) receipt(a *cli.App, text []byte) error {
 	given, err := c.given()
 	if err != nil {
 		return err
+	}
+	if len(given.Checkpoints) > 0 {
+		return cli.Errorf(cli.ExitUsage, "--checkpoint: a receipt is proved by the checkpoint in it, and cannot be compared with another: leave this out, or compare a bundle or a backup with it")
 	}
 	if len(given.Verifiers) == 0 {
 		return cli.Errorf(cli.ExitUsage, "a receipt needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")

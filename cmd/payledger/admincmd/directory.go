@@ -75,6 +75,9 @@ type Trust struct {
 	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory or bundle." placeholder:"KEY|FILE" sep:"none" json:"-"`
 }
 
+// Given reports whether there is anything to check against.
+func (t Trust) Given() bool { return len(t.Checkpoint)+len(t.VerifierKey) > 0 }
+
 // Anchors reads what the flags name.
 func (t Trust) Anchors() (datadir.TrustAnchors, error) {
 	return datadir.ReadTrustAnchors(t.Checkpoint, t.VerifierKey)
@@ -91,6 +94,8 @@ func (c Source) read(a *cli.App, booksOnly bool, fn func(*cli.Client) error) err
 	switch {
 	case c.Name() == "":
 		return cli.Errorf(cli.ExitUsage, "missing flags: --data=DIR, which may not be empty, or --file=FILE")
+	case c.File == "" && c.Given():
+		return cli.Errorf(cli.ExitUsage, "--checkpoint and --verifier-key are for --file: \"payledger verify\" compares a directory with them")
 	case c.File == "":
 		return Directory{c.Data}.Holding(a, service.Options{Reading: true}, fn)
 	}

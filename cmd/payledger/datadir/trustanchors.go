@@ -43,6 +43,11 @@ func ReadTrustAnchors(checkpoints, keys []string) (p TrustAnchors, err error) {
 	return p, nil
 }
 
+// NeedsKey is the error of checkpoints without a key that verifies them.
+func NeedsKey() error {
+	return cli.Errorf(cli.ExitUsage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
+}
+
 // Open opens a checkpoint of the log with this origin.
 func (p TrustAnchors) Open(c audit.Checkpoint, origin string) (translog.Checkpoint, error) {
 	opened, err := audit.Open(c.Signed, p.Verifiers)

@@ -72,6 +72,9 @@ func openChecked(ctx context.Context, path string, given datadir.TrustAnchors, s
 		}
 		return log, nil
 	}
+	if len(given.Checkpoints) > 0 && len(given.Verifiers) == 0 {
+		return nil, errors.Join(datadir.NeedsKey(), store.Close())
+	}
 	if err := checkCopy(ctx, store, given, progress); err != nil {
 		if ctx.Err() == nil {
 			err = cli.Errorf(cli.ExitVerify, "%s is damaged or was altered: %w. \"payledger verify %[1]s\" tells more", path, err)
