@@ -26,6 +26,10 @@ func (a *admin) payoutArrived(x *edge.Exchange) error {
 	if p.Route == "" {
 		return edge.BadParameter("route", "Send the route through which the money came, and the report for which.")
 	}
+	_, reported, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, settlement.ID(p.Route, p.Report))
+	if unknown := a.checkRoute(p.Route); err != nil || unknown != nil && !reported { // it may have ended since its report came
+		return cmp.Or(err, unknown)
+	}
 	made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.ArrivedStream(p.Route), settlement.Payouts{},
 		settlement.PayoutCommand(settlement.RecordPayout{Payout: p}), eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
 	return replyPayout(x, p, made.Event == nil, err)
