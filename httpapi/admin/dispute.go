@@ -17,7 +17,13 @@ import (
 // answers the dispute that there is.
 func (a *admin) dispute(x *edge.Exchange) error {
 	var req wire.Dispute
-	if err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true)); err != nil || !req.Outcome.AboutDispute() {
+	err := json.Unmarshal(x.Body, &req, json.RejectUnknownMembers(true))
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.JSONPointer == "/evidence_due_by" {
+		return edge.BadParameter("evidence_due_by", "Send a time such as 2026-11-20T10:15:30Z.")
+	} else if ok && wrong.JSONPointer == "/amount" {
+		return edge.BadParameter("amount", "Send an amount such as 1500.00.")
+	}
+	if err != nil || !req.Outcome.AboutDispute() {
 		return edge.BadParameter("outcome", "Send disputed, dispute_won or dispute_lost, with the reference of the dispute.")
 	}
 	p, err := a.api.Payment(x.Context(), merchant.CallerOf(x), x.Vars["id"])
@@ -54,10 +60,9 @@ func (a *admin) dispute(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	status := http.StatusCreated
-	if made.Event == nil {
-		status = http.StatusOK
-	}
 	d, _ := made.State.Dispute(req.Reference)
-	return x.Reply(status, d)
+	if made.Event == nil {
+		return x.Reply(http.StatusOK, d)
+	}
+	return x.Reply(http.StatusCreated, d)
 }
