@@ -105,6 +105,9 @@ func (p *Problem) Error() string {
 		if of, known := p.Members[strings.ReplaceAll(p.Parameter, "-", "_")]; known {
 			return of.Name + ": " + spoken(p.Detail)
 		}
+		if p.EventID != "" {
+			return strings.Replace(spoken(p.Detail), "the event in event_id", p.EventID, 1)
+		}
 		return spoken(p.Detail)
 	}
 	lines := make([]string, len(p.Errors))
@@ -133,8 +136,8 @@ func (p *Problem) Error() string {
 // spoken is a sentence for programs as one for people.
 func spoken(detail string) string {
 	return strings.NewReplacer(
-		"Send ", "Give ", " send ", " give ", " (in an offset write + as %2B)", "", "This field is required", "It is required",
-		"See errors for each of them.", "",
+		"Send ", "Give ", " send ", " give ", " (in an offset write + as %2B)", "", "; in an offset write + as %2B", "", "This field is required", "It is required",
+		"See errors for each of them.", "", " for this project. List them with GET /v1/settlements.", ": payledger settlement list shows those there are.",
 	).Replace(detail)
 }
 
