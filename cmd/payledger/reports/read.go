@@ -169,6 +169,10 @@ func (in *reading) open(r io.Reader) {
 		if len(text) == 0 {
 			break
 		}
+		if bytes.ContainsRune(text, utf8.RuneError) {
+			in.refuse(-1, "no header: it has bytes that are not %s", in.Encoding)
+			return
+		}
 		not := in.isHeader(string(text))
 		if not == "" {
 			in.skipped, in.in = in.line, &bounded{Reader: raw}
@@ -189,9 +193,6 @@ func (in *reading) open(r io.Reader) {
 
 // isHeader takes a line as the header, or says why it is none.
 func (in *reading) isHeader(text string) (not string) {
-	if strings.ContainsRune(text, utf8.RuneError) {
-		return "it has bytes that are not " + in.Encoding
-	}
 	rows := csv.NewReader(strings.NewReader(text))
 	rows.Comma = rune(in.Delimiter[0])
 	header, err := rows.Read()

@@ -161,6 +161,8 @@ func TestBadReports(t *testing.T) {
 		{"a long reference", "csv", header + "payment," + strings.Repeat("a", 129) + ",10.00,1.00,9.00,RUB,2026-11-02\n", "line 2, column 2 (reference): longer than 128 bytes", 0},
 		{"not UTF-8", "csv", header + good + "payment,\xc0,10.00,1.00,9.00,RUB,2026-11-02\n", "line 3, column 2 (reference): bytes that are not utf-8", 1},
 		{"not UTF-8 in the header", "yookassa-registry", "\xd0\xe5\xe5\xf1\xf2\xf0\n", "line 1: no header: it has bytes that are not utf-8", 0},
+		{"not UTF-8, and a line that is no row", "yookassa-registry", "\xd0\n" + registry + "a;\"b;c\"d\n", "line 1: no header: it has bytes that are not utf-8", 0},
+		{"UTF-8 without a mark", "yookassa-registry-1251", registry + paid + "a;\"b;c\"d\n", "line 2: no header: it has bytes that are not windows-1251", 0},
 		{"not windows-1251", "yookassa-registry-1251", "\x98\n", "line 1: no header: it has bytes that are not windows-1251", 0},
 		{"UTF-8 by its mark", "yookassa-registry-1251", "\ufeff" + registry + paid, "line 1: the file is UTF-8 by its byte order mark, and windows-1251 in the profile", 0},
 		{"a long line", "csv", header + good + strings.Repeat("0", 80<<10), "line 3: longer than 65536 bytes: is the delimiter another, or a quotation mark left open?", 1},
