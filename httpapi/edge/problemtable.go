@@ -186,8 +186,8 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.FinalStatus, http.StatusConflict, "Final status",
-			"Nothing changed: the object can no longer become this.",
-			"Sandbox only: the outcome was recorded, but statuses only move forward and a final status is never left, so nothing changed. <code>payment_status</code> or <code>refund_status</code> is the present status.",
+			"Nothing changed in the status: the object can no longer become this. The outcome is recorded all the same, money that comes too late or twice as late funds.",
+			"Sandbox only: the outcome was recorded, but statuses only move forward and a final status is never left, so it stays. Money that comes too late or twice is booked as late funds. <code>payment_status</code> or <code>refund_status</code> is the present status.",
 		},
 		{
 			domain.DetailsErased, http.StatusConflict, "Details erased",
