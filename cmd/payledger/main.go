@@ -141,7 +141,9 @@ func membersOf(n *kong.Node) map[string]cli.Member {
 		all[strings.ReplaceAll(v.Name, "-", "_")] = cli.Member{Name: strings.ToUpper(strings.ReplaceAll(v.Name, "-", "_")), Help: v.Help}
 	}
 	for _, f := range n.Flags {
-		all[strings.ReplaceAll(f.Name, "-", "_")] = cli.Member{Name: "--" + f.Name, Help: f.Help}
+		of := cli.Member{Name: "--" + f.Name, Help: f.Help}
+		sent := cmp.Or(strings.TrimSuffix(f.Tag.Get("json"), ",omitzero"), f.Name) // --from is created_from
+		all[strings.ReplaceAll(f.Name, "-", "_")], all[sent] = of, of
 	}
 	return all
 }
