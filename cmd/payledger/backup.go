@@ -35,8 +35,8 @@ A log alone is not enough: without master.key payment links cannot be read and t
 of webhook endpoints are lost, and without log.key the log's checkpoints cannot be signed by
 the same key. Keep copies of both. --with-keys copies them, and two files that are in no log:
 nats-credentials.json (passwords of --nats-listen) and nats-consumers.json (how far NATS
-consumers got). Everything else in the data directory is rebuilt from the log, except the
-record of webhook deliveries: see "payledger restore --help".
+consumers got). Everything else in the data directory is rebuilt from the log. What was sent to
+webhook endpoints after the backup is not known to it: see "payledger restore --help".
 
 To go back: "payledger restore FILE --data DIR".`
 }

@@ -59,6 +59,11 @@ func TestEveryCommandHasAScript(t *testing.T) {
 		if c.Help == "" {
 			t.Errorf("%s has no help in the list of commands", command)
 		}
+		for _, f := range c.Flags {
+			if f.HasDefault && f.PlaceHolder != "" && !strings.Contains(f.Help, "Default: ") { // it stands there in place of the default
+				t.Errorf("the help of %s --%s does not tell the default %s", command, f.Name, f.Default)
+			}
+		}
 		// Long-running commands are started by words of the scripts.
 		word := map[string]string{"demo": "server demo", "serve": "server serve", "listen": "receiver"}[command]
 		run := regexp.MustCompile(`(?m)^.*\bpayledger ` + regexp.QuoteMeta(command) + `\b`)

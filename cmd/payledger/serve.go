@@ -26,7 +26,7 @@ import (
 
 // serveFlags are the flags serve and demo share.
 type serveFlags struct {
-	Listen      string `help:"Address of the merchants' API and the payment page; port 0 picks a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	Listen      string `help:"Address of the merchants' API and the payment page; port 0 picks a free one. Default: 127.0.0.1:8080." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	PublicURL   string `help:"URL under which customers and merchants reach --listen; payment links begin with it. Default: http:// and the address, or localhost in place of all interfaces." placeholder:"URL" name:"public-url"`
 	AdminListen string `help:"Address of /metrics and /debug/pprof; a bare :PORT is on loopback. Default: none." placeholder:"ADDR"`
 
@@ -44,8 +44,8 @@ type serveFlags struct {
 	RateReads        *int          `help:"Reads a second and project, and as many pages of its account, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
 	RateAuthFailures *int          `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
 	RateCustomers    *int          `help:"A minute and address: requests to payment pages, a tenth of them forms that are sent, and as many requests to the account, whose forms count like its pages; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
-	SessionIdle      time.Duration `help:"How long a session of the account lives without use, 5m to 720h." default:"30m" placeholder:"TIME"`
-	SessionMax       time.Duration `help:"How long a session of the account lives at all, 5m to 720h." default:"12h" placeholder:"TIME"`
+	SessionIdle      time.Duration `help:"How long a session of the account lives without use, 5m to 720h. Default: 30m." default:"30m" placeholder:"TIME"`
+	SessionMax       time.Duration `help:"How long a session of the account lives at all, 5m to 720h. Default: 12h." default:"12h" placeholder:"TIME"`
 
 	MaxConnections           *int `help:"Connections to --listen at once. When there are more, one that waits for its client is closed. Default: half of what the limit of open files (ulimit -n) leaves, at most 4096." placeholder:"N"`
 	MaxConnectionsPerAddress *int `help:"How many of these one address may have; 0: no limit. Addresses of this machine and of private networks, where proxies are, have no limit. Default: a quarter of all, at most 256." placeholder:"N"`

@@ -57,7 +57,7 @@ type settlementImport struct {
 	File   string `arg:"" type:"existingfile" help:"The report." json:"-"`
 	Route  string `required:"" help:"Route whose provider wrote it." json:"-"`
 	Report string `help:"The provider's id of the report. Default: the file's name without its ending." placeholder:"ID" json:"-"`
-	Format string `help:"Form of the report: csv, stripe-payout-reconciliation, yookassa-registry, yookassa-registry-1251, or the file of a profile." default:"csv" placeholder:"NAME|FILE" json:"-"`
+	Format string `help:"Form of the report: csv, stripe-payout-reconciliation, yookassa-registry, yookassa-registry-1251, or the file of a profile. Default: csv." default:"csv" placeholder:"NAME|FILE" json:"-"`
 	Apply  bool   `help:"Record it. Without this nothing is recorded." json:"-"`
 }
 
@@ -67,7 +67,7 @@ func (settlementImport) Help() string {
 recorded, and booked, by a running server. The same file again changes nothing; one that was interrupted goes on
 where it stopped. A file with another content under the same id is refused.
 
-The form csv has a line of headings: kind (payment, refund, fee, dispute or other), reference,
+The form csv has a line of headings: kind (payment, refund, refund_returned, fee, dispute or other), reference,
 gross, fee, net, currency and settled_on (2026-11-20), and payment_id and refund_id, which are
 payledger's, where there are such. gross is what the provider owes by the line, negative for
 refunds and disputes, and net is gross less fee. Lines are matched by payment_id or refund_id,
@@ -308,7 +308,7 @@ type reconcileCmd struct {
 	admincmd.Reads
 	Route string `help:"Only this route."`
 	AsOf  string `help:"As of a time (2026-11-20T10:15:30Z)." placeholder:"TIME"`
-	Days  int    `help:"How many days a report may take until what it lacks is a difference." default:"3" placeholder:"N"`
+	Days  int    `help:"How many days a report may take until what it lacks is a difference. Default: 3." default:"3" placeholder:"N"`
 	CSV   bool   `help:"Print CSV."`
 }
 

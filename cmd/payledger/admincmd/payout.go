@@ -24,7 +24,7 @@ another amount is refused.`
 // transfer is a transfer at the bank.
 type transfer struct {
 	Amount    string `help:"How much." required:"" placeholder:"AMOUNT" json:"amount"`
-	Currency  string `help:"In which currency." default:"RUB" placeholder:"CODE" json:"currency"`
+	Currency  string `help:"In which currency. Default: RUB." default:"RUB" placeholder:"CODE" json:"currency"`
 	Reference string `help:"The reference of the transfer at the bank." required:"" placeholder:"TEXT" json:"reference"`
 }
 

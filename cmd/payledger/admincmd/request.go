@@ -88,7 +88,7 @@ func (c InProject) projectID(ctx context.Context, m *cli.Client) (string, error)
 
 // Paged is the flag of lists that are shown in part.
 type Paged struct {
-	Limit int `help:"Show at most this many; 0: all." default:"50" placeholder:"N" json:"limit"`
+	Limit int `help:"Show at most this many; 0: all. Default: 50." default:"50" placeholder:"N" json:"limit"`
 }
 
 // Validate refuses a limit that is none.

@@ -143,7 +143,7 @@ func (c webhookDisable) Run(a *cli.App) error {
 
 type webhookRotate struct {
 	OfEndpoint
-	Overlap time.Duration `help:"How long the old secret signs as well as the new one, up to 168h; 0s ends it at once." default:"24h" placeholder:"DURATION" json:"-"`
+	Overlap time.Duration `help:"How long the old secret signs as well as the new one, up to 168h; 0s ends it at once. Default: 24h." default:"24h" placeholder:"DURATION" json:"-"`
 	Seconds int           `kong:"-" json:"overlap_seconds"`
 }
 
