@@ -206,8 +206,12 @@ func (n *nodes) status(t testing.TB, of int) (all []wire.Node, code int) {
 	if cmd.ProcessState == nil || len(out) == 0 {
 		t.Fatalf("cluster status of node %s: %v", nodeNames[of], err)
 	}
-	if err := json.Unmarshal(out, &all); err != nil {
-		t.Fatalf("cluster status of node %s: %s: %v", nodeNames[of], out, err)
+	for line := range bytes.Lines(out) {
+		var one wire.Node
+		if err := json.Unmarshal(line, &one); err != nil {
+			t.Fatalf("cluster status of node %s: %s: %v", nodeNames[of], out, err)
+		}
+		all = append(all, one)
 	}
 	return all, cmd.ProcessState.ExitCode()
 }

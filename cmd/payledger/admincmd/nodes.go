@@ -66,7 +66,9 @@ func (c ClusterStatus) Run(a *cli.App) error {
 		return err
 	}
 	if a.JSON {
-		err = a.PrintJSON(all)
+		for _, n := range all {
+			err = errors.Join(err, a.PrintJSON(n))
+		}
 	} else {
 		err = a.PrintTable("no nodes", []string{"NODE", "ROLE", "VERSION", "POSITION", "LAG", "TROUBLE"}, nodeRows(all))
 	}
