@@ -28,16 +28,17 @@ func (w *world) lines() []books.JournalLine {
 		must(w.TB, err)
 		var of []books.JournalLine
 		for _, p := range domain.Postings(event) {
-			name := fmt.Sprintf("%q %q %q", r.Stream.Project, p.Currency, p.Account)
+			project := cmp.Or(p.Project, r.Stream.Project)
+			name := fmt.Sprintf("%q %q %q", project, p.Currency, p.Account)
 			balances[name] = balances[name].Add(p.Amount)
 			payment, _ := domain.ParseID(r.Stream.ID)
 			of = append(of, books.JournalLine{
-				Position: r.Position, At: domain.InstantOf(r.At), Project: r.Stream.Project, Event: r.Commit, Type: event.Type(),
+				Position: r.Position, At: domain.InstantOf(r.At), Project: project, Event: r.Commit, Type: event.Type(),
 				Payment: payment, Refund: domain.FactsOf(event).Refund, Account: p.Account, Currency: p.Currency, Amount: p.Amount, Balance: balances[name],
 			})
 		}
 		slices.SortFunc(of, func(a, b books.JournalLine) int {
-			return cmp.Or(cmp.Compare(a.Currency, b.Currency), cmp.Compare(a.Account, b.Account))
+			return cmp.Or(cmp.Compare(a.Currency, b.Currency), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Project, b.Project))
 		})
 		all = append(all, of...)
 	}

@@ -133,7 +133,7 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		accounts[l.Project+" "+string(l.Currency)+" "+string(l.Account)] = true
 	}
 	var newest domain.Instant
-	settled := make(map[string]bool)
+	settled, lists := make(map[string]bool), make(map[string]bool)
 	for r, err := range w.Store.Scan(t.Context(), 0, eventstore.Filter{}) {
 		must(t, err)
 		newest = max(newest, domain.InstantOf(r.At))
@@ -143,7 +143,7 @@ func checkSizes(t *testing.T, w *world, dump string) {
 			want["acts"]++
 		}
 		if r.Stream.Kind == eventstore.KindSettlement {
-			countSettlements(t, w, r, want, settled)
+			countSettlements(t, w, r, want, settled, lists)
 		}
 	}
 	want["balances"], want["times"] = len(accounts), len(times)
@@ -180,21 +180,26 @@ func referencesBack(p domain.Payment) map[string]bool {
 	return all
 }
 
-// countSettlements counts the rows that an event of a settlement report makes.
-func countSettlements(t *testing.T, w *world, r eventstore.Stored, want map[string]int, settled map[string]bool) {
+// countSettlements counts the rows that an event of a settlement report makes. lists has the reports
+// of each project.
+func countSettlements(t *testing.T, w *world, r eventstore.Stored, want map[string]int, settled, lists map[string]bool) {
 	t.Helper()
 	e, err := w.Codec.Decode(r)
 	must(t, err)
 	switch e := e.(type) {
 	case settlement.ReportOpened:
-		want["settlements"]++
-		want["settlement_ids"]++
+		lists[eventstore.KindInstallation+settlement.ID(e.Report.Route, e.Report.Report)] = true
+	case settlement.LineResolved:
+		if e.Elsewhere {
+			want["settlement_later"]++
+			lists[e.Project+r.Stream.ID] = true
+		}
+		if e.To.Settles() {
+			settled[e.Payment] = true
+		}
 	case settlement.ReportLines:
 		want["settlement_lines"]++
-		if r.Sequence == 1 && r.Stream.Project != eventstore.KindInstallation {
-			want["settlements"]++
-			want["settlement_ids"]++
-		}
+		lists[r.Stream.Project+r.Stream.ID] = true
 		for _, text := range e.Lines {
 			line, err := text.Entry()
 			must(t, err)
@@ -202,8 +207,8 @@ func countSettlements(t *testing.T, w *world, r eventstore.Stored, want map[stri
 				settled[line.PaymentID] = true
 			}
 		}
-		want["settled"] = len(settled)
 	}
+	want["settled"], want["settlements"], want["settlement_ids"] = len(settled), len(lists), len(lists)
 }
 
 // feed folds what the log holds beyond the engine, one event at a time.

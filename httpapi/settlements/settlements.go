@@ -3,6 +3,7 @@
 package settlements
 
 import (
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -81,8 +82,8 @@ func View(s views.Settlement) wire.Settlement {
 	return v
 }
 
-// Get answers the report in the path with a page of its lines in the books of a project. Those of
-// all are the lines of one project after the other.
+// Get answers the report in the path with a page of a project's lines. Those of all are the lines in
+// the books of one project after the other.
 func Get(x *edge.Exchange, cfg merchant.Config, project string) error {
 	id := x.Vars["id"]
 	values, err := x.Values()
@@ -117,10 +118,16 @@ func Get(x *edge.Exchange, cfg merchant.Config, project string) error {
 		}
 		at = slices.Index(books, begun)
 	}
+	var later []settlement.Entry // in others' books; the operator sees them there, and none of them waits
+	if project != eventstore.KindInstallation && waiting != "true" {
+		if later, err = cfg.Views.LaterLines(x.Context(), project, id, number, l.Limit+1); err != nil {
+			return err
+		}
+	}
 	last := ""
 	for _, of := range books[at:] {
 		more := false
-		err := cfg.Views.EachSettlementLine(x.Context(), of, id, number, func(e settlement.Entry) bool {
+		show := func(e settlement.Entry) bool {
 			row := wire.SettlementLine{Entry: e, Resolved: slices.Contains(s.Resolved, e.Number)}
 			if open := e.Result.Waits() && !row.Resolved; waiting != "" && open != (waiting == "true") {
 				return true
@@ -134,11 +141,18 @@ func Get(x *edge.Exchange, cfg merchant.Config, project string) error {
 			page.Data = append(page.Data, row)
 			last = of + " " + strconv.Itoa(e.Number)
 			return true
-		})
+		}
+		upTo := func(number int) bool {
+			for ; !more && len(later) > 0 && later[0].Number < number; later = later[1:] {
+				show(later[0])
+			}
+			return !more
+		}
+		err := cfg.Views.EachSettlementLine(x.Context(), of, id, number, func(e settlement.Entry) bool { return upTo(e.Number) && show(e) })
 		if err != nil {
 			return err
 		}
-		if more {
+		if upTo(math.MaxInt); more {
 			page.NextCursor = edge.PageOf[int](l, nil, last).NextCursor
 			break
 		}

@@ -200,8 +200,9 @@ func (w *World) GiveBack() {
 	}
 }
 
-// Report records a settlement report of the sandbox: a line that settles each payment of the
-// last project and one that fits nothing, which is then written off.
+// Report records a settlement report of the sandbox: a line that settles each payment of the last
+// project, one that is matched later with the first payment, and one that fits nothing, which is
+// then written off.
 func (w *World) Report() {
 	w.TB.Helper()
 	const route = "sandbox"
@@ -225,7 +226,9 @@ func (w *World) Report() {
 		}
 	}
 	line.Gross = domain.SumOf(100)
-	add(eventstore.KindInstallation, settlement.Entry{Line: line, Result: settlement.UnknownReference})
+	for range 2 {
+		add(eventstore.KindInstallation, settlement.Entry{Line: line, Result: settlement.UnknownReference})
+	}
 	onReports := func(c settlement.ReportsCommand) {
 		execute(w, eventstore.ReportsStream(route), settlement.Reports{Route: route}, c)
 	}
@@ -238,6 +241,10 @@ func (w *World) Report() {
 	for _, of := range slices.Sorted(maps.Keys(lines)) {
 		onBook(of, settlement.RecordLines{FeesPaidBy: settlement.ByOperator, Lines: lines[of]})
 	}
+	first := w.Payments[w.Order[0]]
+	onBook(eventstore.KindInstallation, settlement.ResolveLine{
+		Number: all.Lines - 1, To: settlement.Matched, Payment: first.ID.String(), Project: first.Project, Settles: line.Gross, Currency: line.Currency, FeesPaidBy: settlement.ByOperator,
+	})
 	onReports(settlement.CloseReport{Report: report, Recorded: all})
 	onBook(eventstore.KindInstallation, settlement.ResolveLine{Number: all.Lines, To: settlement.WriteOff, Reason: "x"})
 }

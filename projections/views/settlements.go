@@ -21,11 +21,13 @@ type settlementsView struct {
 	rows    *table.Table[*Settlement]        // project, 0, position of its report.opened
 	ids     *table.Table[uint64]             // project, 0, settlement.ID, 0: that position
 	lines   *table.Table[uint64]             // project, 0, settlement.ID, 0, number of the first line: position of the report.lines
+	later   *table.Table[settlement.Text]    // project, 0, settlement.ID, 0, number: a line of another's book that settles a payment of the project since it was resolved
 	cleared *table.Table[settlement.Cleared] // by payment
 }
 
 // Settlement is a report as far as it is recorded. For a project, Recorded and Waiting are of its
-// own lines, and Summary is not for its eyes.
+// own lines, and Summary is not for its eyes. A line that was Matched with a payment of the project is
+// as if it had been Settled from the first: the row is the same whatever came first.
 type Settlement struct {
 	settlement.Report
 	OpenedAt domain.Instant      `json:"opened_at"`
@@ -34,7 +36,7 @@ type Settlement struct {
 	Recorded settlement.Summary  `json:"recorded"`
 	Waiting  int                 `json:"waiting"`  // lines in suspense
 	Resolved []int               `json:"resolved"` // numbers of lines that were
-	Projects []string            `json:"projects"` // those with lines, the operator among them; only in the operator's row
+	Projects []string            `json:"projects"` // those with lines, in their own book or another's, the operator among them; only in the operator's row
 }
 
 func newSettlementsView(db *table.DB) *settlementsView {
@@ -54,12 +56,16 @@ func newSettlementsView(db *table.DB) *settlementsView {
 			},
 		),
 		ids: position("settlement_ids"), lines: position("settlement_lines"),
-		cleared: table.New(
-			db, "settled",
-			func(b []byte, c settlement.Cleared) ([]byte, error) { return append(b, c...), nil },
-			func(b []byte) (settlement.Cleared, error) { return settlement.Cleared(b), nil },
-		),
+		later: texts[settlement.Text](db, "settlement_later"), cleared: texts[settlement.Cleared](db, "settled"),
 	}
+}
+
+func texts[T ~string](db *table.DB, name string) *table.Table[T] {
+	return table.New(
+		db, name,
+		func(b []byte, v T) ([]byte, error) { return append(b, v...), nil },
+		func(b []byte) (T, error) { return T(b), nil },
+	)
 }
 
 func settlementKey(project string, position uint64) string {
@@ -68,6 +74,14 @@ func settlementKey(project string, position uint64) string {
 
 func settlementLineKey(project, id string, number int) string {
 	return listKey(project, id) + uint64Key(uint64(number))
+}
+
+// add adds a line to those that are recorded.
+func (s *Settlement) add(e settlement.Entry) {
+	s.Recorded.Totals = slices.Clone(s.Recorded.Totals)
+	if s.Recorded = s.Recorded.Add(e.Line); e.Result.Waits() {
+		s.Waiting++
+	}
 }
 
 func (v *settlementsView) fold(c *change) {
@@ -87,56 +101,43 @@ func (v *settlementsView) prepare(c *change) error {
 			v.ids.Insert(listKey(project, settlement.ID(s.Route, s.Report.Report)), uint64(s.Position))
 		})
 	}
-	// change calls fn with the rows of a report: the operator's, and that of the project, which is
-	// made if there is none.
-	change := func(id string, fn func(*Settlement)) (s Settlement, err error) {
-		s, ok, err := v.get(whole, id)
+	// change calls fn with the rows of a report: the operator's, where projects with lines are named, and
+	// those of projects, which are made if there are none; of all that are named without any.
+	change := func(id string, fn func(of string, s *Settlement), projects ...string) error {
+		first, ok, err := v.get(whole, id)
 		if err != nil || !ok {
-			return s, err
+			return err
 		}
-		all := []string{whole}
-		if project != whole {
-			all = append(all, project)
+		if len(projects) == 0 {
+			projects = first.Projects
 		}
-		for _, of := range all {
+		for _, of := range append(slices.Clip(projects), whole) {
 			row, had, err := v.get(of, id)
 			if err != nil {
-				return s, err
+				return err
 			}
 			if !had {
-				row = Settlement{Report: s.Report, OpenedAt: s.OpenedAt, Position: s.Position}
+				row = Settlement{Report: first.Report, OpenedAt: first.OpenedAt, Position: first.Position, Closed: first.Closed}
 			}
-			if fn(&row); of == whole && c.Event.Type() == settlement.TypeReportLines && !slices.Contains(row.Projects, project) {
-				row.Projects = append(slices.Clip(row.Projects), project)
+			for _, one := range projects {
+				if of == whole && !slices.Contains(row.Projects, one) {
+					row.Projects = append(slices.Clip(row.Projects), one)
+				}
 			}
-			if !had {
-				insert(of, row)
-			} else {
+			if fn(of, &row); had {
 				write(func() { v.rows.Replace(settlementKey(of, uint64(row.Position)), &row) })
-			}
-			if of == whole {
-				s = row
+			} else {
+				insert(of, row)
 			}
 		}
-		return s, nil
+		return nil
 	}
 	var settled []settlement.Entry // with the payment that each has settled
 	switch e := c.Event.(type) {
 	case settlement.ReportOpened:
 		insert(whole, Settlement{Report: e.Report, OpenedAt: domain.InstantOf(c.Record.At), Position: c.Record.Position})
-		return nil
 	case settlement.ReportClosed:
-		s, err := change(settlement.ID(e.Route, e.Report), func(s *Settlement) { s.Closed = true })
-		for _, of := range s.Projects {
-			row, ok, failed := v.get(of, settlement.ID(e.Route, e.Report))
-			if row.Closed = true; ok && of != whole {
-				write(func() { v.rows.Replace(settlementKey(of, uint64(row.Position)), &row) })
-			}
-			if failed != nil {
-				return failed
-			}
-		}
-		return err
+		return change(settlement.ID(e.Route, e.Report), func(_ string, s *Settlement) { s.Closed = true })
 	case settlement.ReportLines:
 		entries := make([]settlement.Entry, 0, len(e.Lines))
 		for _, t := range e.Lines {
@@ -153,14 +154,11 @@ func (v *settlementsView) prepare(c *change) error {
 		}
 		first := settlementLineKey(project, c.Record.Stream.ID, entries[0].Number)
 		write(func() { v.lines.Insert(first, at) })
-		if _, err := change(c.Record.Stream.ID, func(s *Settlement) {
-			s.Recorded.Totals = slices.Clone(s.Recorded.Totals)
+		if err := change(c.Record.Stream.ID, func(_ string, s *Settlement) {
 			for _, entry := range entries {
-				if s.Recorded = s.Recorded.Add(entry.Line); entry.Result.Waits() {
-					s.Waiting++
-				}
+				s.add(entry)
 			}
-		}); err != nil {
+		}, project); err != nil {
 			return err
 		}
 	case settlement.LineResolved:
@@ -168,16 +166,30 @@ func (v *settlementsView) prepare(c *change) error {
 		if err != nil {
 			return &eventstore.CorruptError{Position: c.Record.Position, Reason: err.Error()}
 		}
-		number := entry.Number
-		if _, err := change(c.Record.Stream.ID, func(s *Settlement) {
-			s.Waiting--
-			s.Resolved = append(slices.Clip(s.Resolved), number)
-		}); err != nil {
-			return err
-		}
+		later, projects := entry, []string{project}
 		if e.To.Settles() {
-			entry.PaymentID = e.Payment
-			settled = append(settled, entry)
+			later.PaymentID = e.Payment
+			settled = append(settled, later)
+		}
+		if later.RefundID = ""; e.To == settlement.Matched { // else it may be another project's
+			later.Result, later.RefundID = settlement.Settled, entry.RefundID
+		}
+		if e.Elsewhere {
+			projects = append(projects, e.Project)
+			write(func() { v.later.Insert(settlementLineKey(e.Project, c.Record.Stream.ID, later.Number), later.Text()) })
+		}
+		if err := change(c.Record.Stream.ID, func(of string, s *Settlement) {
+			its := entry
+			if e.Elsewhere && of == e.Project {
+				its = later
+				s.add(later)
+			}
+			if its.Result.Waits() {
+				s.Waiting--
+				s.Resolved = append(slices.Clip(s.Resolved), its.Number)
+			}
+		}, projects...); err != nil {
+			return err
 		}
 	}
 	return v.settle(c, settled)
@@ -282,23 +294,19 @@ func (v *Views) SettledBy(ctx context.Context, project string, payment domain.ID
 	lines := []settlement.Line{}
 	for _, at := range cleared.Lines() {
 		id, number, _ := settlement.ParseLineID(at)
-		s, _, err := v.settlements.get(eventstore.KindInstallation, id)
+		found, err := v.LaterLines(ctx, project, id, number-1, 1)
+		if err == nil {
+			err = v.EachSettlementLine(ctx, project, id, number-1, func(e settlement.Entry) bool {
+				found = append(found, e)
+				return false
+			})
+		}
 		if err != nil {
 			return nil, err
 		}
-		found := false // in the books of another, if it was resolved
-		for _, of := range append([]string{project}, s.Projects...) {
-			err := v.EachSettlementLine(ctx, of, id, number-1, func(e settlement.Entry) bool {
-				if found = e.Number == number; found {
-					lines = append(lines, e.Line)
-				}
-				return false
-			})
-			if err != nil {
-				return nil, err
-			}
-			if found {
-				break
+		for _, e := range found {
+			if e.Number == number {
+				lines = append(lines, e.Line)
 			}
 		}
 	}
@@ -354,4 +362,21 @@ func (v *Views) EachSettlementLine(ctx context.Context, project, id string, afte
 		}
 	}
 	return nil
+}
+
+// LaterLines are the first lines of a report above a number that are in another's books and settle
+// payments of the project since they were resolved, in the order of their numbers.
+func (v *Views) LaterLines(ctx context.Context, project, id string, after, limit int) ([]settlement.Entry, error) {
+	if err := v.fresh(ctx); err != nil {
+		return nil, err
+	}
+	above := table.Range{Lo: settlementLineKey(project, id, after+1), Hi: table.Prefix(listKey(project, id)).Hi}
+	found, err := v.settlements.later.First(ctx, above, false, limit)
+	all := make([]settlement.Entry, len(found))
+	for i, f := range found {
+		if err == nil {
+			all[i], err = f.Value.Entry()
+		}
+	}
+	return all, err
 }
