@@ -1,6 +1,9 @@
 package domain
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // DisputeStatus is the status of a dispute. It moves forward only: open, lost, won, some left out.
 type DisputeStatus string
@@ -99,8 +102,18 @@ func (c ApplySignal) decideDispute(p Payment) Event {
 	return PaymentDisputeLost{Opened: known, Signal: s}
 }
 
-// withDispute returns the payment with the dispute that the signal is about in its status. One that
-// is known has all else already.
+// saysMore decides what a signal that was recorded before says of an open dispute that lacks it, as one
+// does that a line of a settlement report has opened; nil: nothing.
+func (c ApplySignal) saysMore(p Payment) Event {
+	d, _ := p.Dispute(c.Signal.Reference)
+	reason, due := cmp.Or(d.Reason, c.Reason), cmp.Or(d.EvidenceDueBy, c.EvidenceDueBy)
+	if c.Signal.Outcome != OutcomeDisputed || d.Status != DisputeOpen || reason == d.Reason && due == d.EvidenceDueBy {
+		return nil
+	}
+	return PaymentDisputed{Opened: true, Reason: reason, EvidenceDueBy: due, Signal: c.Signal}
+}
+
+// withDispute returns the payment with the dispute that the signal is about in its status.
 func (p Payment) withDispute(s Signal, d Dispute) Payment {
 	p.Disputes = slices.Clone(p.Disputes)
 	i := slices.IndexFunc(p.Disputes, func(known Dispute) bool { return known.Reference == s.Reference })
@@ -110,6 +123,10 @@ func (p Payment) withDispute(s Signal, d Dispute) Payment {
 		p.Disputes = append(p.Disputes, d)
 	case p.Disputes[i].Status.canBecome(d.Status):
 		p.Disputes[i].Status = d.Status
+	case p.Disputes[i].Status == DisputeOpen: // and open again: see saysMore
+		known := &p.Disputes[i]
+		known.Reason, known.EvidenceDueBy, known.OpenedAt = d.Reason, d.EvidenceDueBy, cmp.Or(known.OpenedAt, s.StartedAt)
+		return p
 	}
 	return p.remember(&s)
 }

@@ -57,11 +57,16 @@ func TestDisputes(t *testing.T) {
 			return decision{want: map[domain.Outcome]domain.Event{"disputed": opened, "dispute_won": won, "dispute_lost": lost}[s.Outcome]}
 		}
 	}
-	more := func(s *domain.Signal) { s.Amount = sum + 1 }
+	tooMuch := func(s *domain.Signal) { s.Amount = sum + 1 }
 	euros := func(s *domain.Signal) { s.Currency = "EUR" }
 	many := paid()
 	for i := range domain.MaxDisputes {
 		many = append(many, domain.PaymentDisputed{Signal: with(opens, func(s *domain.Signal) { s.Reference = fmt.Sprint("other", i); s.Amount = 1 })})
+	}
+	bare := append(paid(), domain.PaymentDisputed{Signal: opens})
+	bare = bare[:len(bare):len(bare)]
+	more := func(reason string, due domain.Instant) domain.Event {
+		return domain.PaymentDisputed{Opened: true, Reason: reason, EvidenceDueBy: due, Signal: opens}
 	}
 	due := domain.ApplySignal{Signal: opens, Reason: "fraudulent", EvidenceDueBy: expiresAt}
 	const final = domain.ReasonFinalStatus
@@ -82,14 +87,52 @@ func TestDisputes(t *testing.T) {
 		all("too many", many, refuses(domain.ReasonTooManyDisputes)),
 		[]decision{
 			{name: "with its reason and time", given: paid(), when: due, want: domain.PaymentDisputed{Reason: "fraudulent", EvidenceDueBy: expiresAt, Signal: opens}},
-			{name: "heard again, with its time", given: disputed(), when: due},
-			{name: "of more than was paid", given: paid(), when: signalled(with(opens, more)), want: refusedFor(domain.ReasonWrongAmount, with(opens, more))},
+			{name: "heard again, with its time", given: disputed(), when: due, want: more("fraudulent", expiresAt)},
+			{name: "heard again, with its reason and time", given: bare, when: due, want: more("fraudulent", expiresAt)},
+			{name: "heard again, with its reason", given: bare, when: domain.ApplySignal{Signal: opens, Reason: "duplicate"}, want: more("duplicate", 0)},
+			{name: "heard again, with another reason", given: disputed(), when: domain.ApplySignal{Signal: opens, Reason: "duplicate"}},
+			{name: "heard again, with another reason and a time", given: disputed(), when: domain.ApplySignal{Signal: opens, Reason: "duplicate", EvidenceDueBy: expiresAt}, want: more("fraudulent", expiresAt)},
+			{name: "heard again, with nothing new", given: append(disputed(), more("fraudulent", expiresAt)), when: domain.ApplySignal{Signal: opens, Reason: "fraudulent", EvidenceDueBy: createdAt}},
+			{name: "heard again when it is lost", given: append(bare, domain.PaymentDisputeLost{Opened: true, Signal: loses}), when: due},
+			{name: "ends after it was heard again", given: append(bare, more("fraudulent", expiresAt)), when: signalled(wins), want: domain.PaymentDisputeWon{Opened: true, Signal: wins}},
+			{name: "of more than was paid", given: paid(), when: signalled(with(opens, tooMuch)), want: refusedFor(domain.ReasonWrongAmount, with(opens, tooMuch))},
 			{name: "of other money", given: paid(), when: signalled(with(opens, euros)), want: refusedFor(domain.ReasonWrongAmount, with(opens, euros))},
 			{name: "ends with another amount", given: disputed(), when: signalled(with(wins, func(s *domain.Signal) { s.Amount++ })), want: refusedFor(domain.ReasonWrongAmount, with(wins, func(s *domain.Signal) { s.Amount++ }))},
 			{name: "opens again with another amount", given: disputed(), when: signalled(with(opens, func(s *domain.Signal) { s.Amount++ })), want: refusedFor(domain.ReasonReferenceConflict, with(opens, func(s *domain.Signal) { s.Amount++ }))},
 			{name: "by another route", given: paid(), when: signalled(with(opens, func(s *domain.Signal) { s.Route = "bank" })), want: refusedFor(domain.ReasonWrongRoute, with(opens, func(s *domain.Signal) { s.Route = "bank" }))},
 		},
 	))
+}
+
+// TestDisputeIsFilled: what is heard later of an open dispute is kept with it, once, and never overwritten.
+func TestDisputeIsFilled(t *testing.T) {
+	t.Parallel()
+	without, opens := dispute("disputed"), dispute("disputed")
+	without.StartedAt, opens.StartedAt = 0, createdAt
+	p := fold(append(paid(), domain.PaymentDisputed{Signal: without}))
+	for _, c := range []domain.ApplySignal{
+		{Signal: opens, Reason: "fraudulent", EvidenceDueBy: expiresAt},
+		{Signal: opens, Reason: "duplicate", EvidenceDueBy: createdAt},
+	} {
+		e, err := p.Decide(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == nil {
+			continue
+		}
+		if err := p.Redecide(e, domain.Recorded{Version: 2}); err != nil {
+			t.Error(err)
+		}
+		signals := len(p.Signals)
+		if p = p.Evolve(e); len(p.Signals) != signals {
+			t.Errorf("it remembers %d signals, before %d", len(p.Signals), signals)
+		}
+	}
+	want := domain.Dispute{Reference: "D", Status: domain.DisputeOpen, Amount: sum / 3, Reason: "fraudulent", OpenedAt: createdAt, EvidenceDueBy: expiresAt}
+	if d, _ := p.Dispute("D"); len(p.Disputes) != 1 || d != want {
+		t.Errorf("%+v, want %+v", p.Disputes, want)
+	}
 }
 
 func TestDisputedPaymentsAreNotRefunded(t *testing.T) {

@@ -3,8 +3,9 @@ package domain
 import "errors"
 
 // PaymentDisputed records that the customer disputes the payment, and that the provider holds the
-// money until that is decided.
+// money until that is decided. Opened, it records what was not known of an open dispute.
 type PaymentDisputed struct {
+	Opened        bool    `json:"opened,omitzero"`          // it was open before, and the money is held already
 	Reason        string  `json:"reason,omitempty"`         // the provider's, as a code; "": it gave none
 	EvidenceDueBy Instant `json:"evidence_due_by,omitzero"` // until when the merchant can answer; 0: unknown
 	Signal        Signal  `json:"signal"`                   // its reference is the dispute's
@@ -17,6 +18,9 @@ func (e PaymentDisputed) evolvePayment(p Payment) Payment {
 }
 
 func (e PaymentDisputed) postings() []Posting {
+	if e.Opened {
+		return nil
+	}
 	return entry(MerchantPayable, DisputesHeld, e.Signal.Amount, e.Signal.Currency)
 }
 

@@ -205,7 +205,7 @@ func Events() []EventType {
 			Reason: "Возвращено в кабинете по просьбе магазина",
 		}),
 		NewEventType(1, PaymentDetailsErased{ErasedAt: at, Reason: "По просьбе покупателя"}),
-		NewEventType(1, PaymentDisputed{Reason: "fraudulent", EvidenceDueBy: at.Add(time.Hour), Signal: signal(OutcomeDisputed, nil)}),
+		NewEventType(2, PaymentDisputed{Opened: true, Reason: "fraudulent", EvidenceDueBy: at.Add(time.Hour), Signal: signal(OutcomeDisputed, nil)}),
 		NewEventType(2, PaymentDisputeWon{Opened: true, Lost: true, Signal: signal(OutcomeDisputeWon, nil)}),
 		NewEventType(1, PaymentDisputeLost{Opened: true, Signal: signal(OutcomeDisputeLost, nil)}),
 		NewEventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),

@@ -43,7 +43,7 @@ func kindTypes() [13]KindType {
 		{KindPaymentPaid, TypePaymentPaid, true, "the payment is paid"},
 		{KindPaymentExpired, TypePaymentExpired, true, "its time ran out"},
 		{KindPaymentFailed, TypePaymentFailed, true, "an error occurred during payment"},
-		{KindPaymentDisputed, TypePaymentDisputed, true, "the customer disputes the payment, and the provider holds its money; the payment stays paid and cannot be refunded"},
+		{KindPaymentDisputed, TypePaymentDisputed, true, "the customer disputes the payment, and the provider holds its money; the payment stays paid and cannot be refunded; once more when its reason or the time to answer becomes known"},
 		{KindPaymentDisputeWon, TypePaymentDisputeWon, true, "a dispute was decided for you, maybe one that was lost before: the money is yours again"},
 		{KindPaymentDisputeLost, TypePaymentDisputeLost, true, "a dispute was decided for the customer, who keeps the money"},
 		{KindRefundPending, TypeRefundCreated, false, "a refund was created"},

@@ -293,7 +293,7 @@ func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 	case s.Outcome.AboutDispute() && !p.Status.Final():
 		return nil, &TooEarlyError{Undecided: true}
 	case slices.ContainsFunc(p.Signals, s.same), c.Earlier != nil && s.same(*c.Earlier):
-		return nil, nil
+		return c.saysMore(p), nil
 	}
 	e := c.decideSignal(p)
 	if r, ok := e.(PaymentSignalRefused); ok {

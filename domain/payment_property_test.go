@@ -60,7 +60,7 @@ func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
 	case 15:
 		s := drawSignal(t)
 		s.RefundID, s.Outcome = nil, rapid.SampledFrom([]domain.Outcome{"disputed", "disputed", "dispute_won", "dispute_lost"}).Draw(t, "dispute")
-		return domain.ApplySignal{Signal: s}
+		return domain.ApplySignal{Signal: s, Reason: rapid.SampledFrom([]string{"", "fraudulent", "duplicate"}).Draw(t, "reason")}
 	case 0:
 		c := domain.CreatePayment{At: drawInstant(t), Amount: sum, Currency: "RUB", Settings: domain.DefaultSettings()}
 		if rapid.Bool().Draw(t, "with its route") {
@@ -112,6 +112,7 @@ func drawEvent(t *rapid.T) domain.Event {
 		domain.PaymentAttemptOffered{Attempt: 1, Reference: s.Reference},
 		domain.PaymentAttemptFailed{Attempt: 1, Reason: "card_declined"},
 		domain.PaymentDisputed{Signal: s},
+		domain.PaymentDisputed{Opened: true, Reason: "fraudulent", Signal: s},
 		domain.PaymentDisputeWon{Opened: true, Signal: s},
 		domain.PaymentDisputeWon{Opened: true, Lost: true, Signal: s},
 		domain.PaymentDisputeLost{Opened: true, Signal: s},

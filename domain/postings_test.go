@@ -67,6 +67,7 @@ func TestPostings(t *testing.T) {
 			domain.PaymentDisputed{Signal: word("disputed", "D")},
 			[]domain.Posting{line("merchant_payable", "RUB", sum), line("disputes_held", "RUB", -sum)},
 		},
+		"disputed, and open before": {domain.PaymentDisputed{Opened: true, Reason: "fraudulent", Signal: word("disputed", "D")}, nil},
 		"dispute won": {
 			domain.PaymentDisputeWon{Opened: true, Signal: word("dispute_won", "D")},
 			[]domain.Posting{line("disputes_held", "RUB", sum), line("merchant_payable", "RUB", -sum)},
@@ -116,7 +117,8 @@ func TestEveryEventHasAMeaningForTheBooks(t *testing.T) {
 		"payment.attempt_begun": false, "payment.attempt_offered": false, "payment.attempt_failed": false,
 		"payment.refunded_at_provider": true, "payment.suspense_settled": true, "return.created": true, "return.succeeded": true, "return.failed": true,
 		"refund.created": true, "refund.succeeded": true, "refund.failed": true, "refund.returned": true,
-		"payment.disputed": true, "payment.dispute_won": true, "payment.dispute_lost": true,
+		"payment.dispute_won": true, "payment.dispute_lost": true,
+		"payment.disputed": false, // the sample is of one that was open before
 	}
 	for _, e := range domain.Events() {
 		want, named := moves[e.Name]

@@ -68,6 +68,8 @@ func upcasters() []Upcaster {
 		{Type: domain.TypeReturnSucceeded, From: 1, Lift: unchanged},
 		// Version 2 adds that the return had succeeded, which may be absent.
 		{Type: domain.TypeReturnFailed, From: 1, Lift: unchanged},
+		// Version 2 adds that the dispute was open before, which may be absent.
+		{Type: domain.TypePaymentDisputed, From: 1, Lift: unchanged},
 		// Version 2 adds that the dispute was lost before, which may be absent.
 		{Type: domain.TypePaymentDisputeWon, From: 1, Lift: unchanged},
 		// Version 2 adds the late funds, which may be absent.

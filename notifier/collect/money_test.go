@@ -286,3 +286,30 @@ func TestAProviderThatForgetsForAWhile(t *testing.T) {
 		}
 	})
 }
+
+// TestNoticeFillsADisputeOfAReport: what only the provider's notice says of a dispute that a settlement
+// report has opened is kept with it.
+func TestNoticeFillsADisputeOfAReport(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.paid()
+		reference := w.reference(id)
+		w.provider.Sent()
+		p := w.Payment(w.T, id)
+		w.Do(w.T, id, domain.ApplySignal{Signal: domain.Signal{
+			Route: p.Route, Outcome: domain.OutcomeDisputed, Reference: "dispute of " + reference + "0", Amount: p.Amount, Currency: p.Currency,
+		}})
+		w.provider.Dispute(reference)
+		for range 2 {
+			w.deliver()
+			after(2 * disputeInterval)
+		}
+		p = w.Payment(w.T, id)
+		if d := p.Disputes[0]; len(p.Disputes) != 1 || d.Status != domain.DisputeOpen || d.Reason != "fraudulent" || d.OpenedAt == 0 || d.EvidenceDueBy == 0 {
+			w.Errorf("%+v", p.Disputes)
+		}
+		want := []string{domain.TypePaymentPaid, domain.TypePaymentDisputed, domain.TypePaymentDisputed}
+		if types := w.types(id); !slices.Equal(types[len(types)-3:], want) {
+			w.Errorf("%v", types)
+		}
+	})
+}
