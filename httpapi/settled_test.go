@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/domain/settlement"
 	"payledger/httpapi/wire"
 )
 
@@ -33,6 +34,15 @@ func TestPaymentSaysHowItWasSettled(t *testing.T) {
 	s.adminDo("POST", "/admin/settlements", opened("s", "02", 1)).want(201, "")
 	s.adminDo("POST", "/admin/settlements/sandbox:s/lines", batchOf(lineOf(1, ""))).want(200, "")
 	s.adminDo("POST", "/admin/settlements/sandbox:s/lines/1/resolve", `{"to":"payment","payment_id":"`+other+`","reason":"r"}`).want(200, "")
+	var page wire.SettlementPage
+	m.get("/v1/settlements/sandbox:s").want(200, "").decode(&page)
+	if len(page.Data) != 1 || page.Lines != 1 || page.Waiting != 0 || page.Data[0].PaymentID != other || page.Data[0].Result != settlement.UnknownReference || !page.Data[0].Resolved {
+		t.Errorf("%+v", page)
+	}
+	m.get("/v1/settlements/sandbox:s?waiting=true").want(200, "").decode(&page)
+	if len(page.Data) != 0 {
+		t.Errorf("%+v", page)
+	}
 	b.open("/account/payments/" + other + "?lang=en").want(200).has(" on 2026-11-20, fee ")
 	var v wire.OperatorsPayment
 	s.adminDo("GET", "/admin/payments/"+other, "").want(200, "").decode(&v)
