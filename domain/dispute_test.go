@@ -64,7 +64,7 @@ func TestDisputes(t *testing.T) {
 		many = append(many, domain.PaymentDisputed{Signal: with(opens, func(s *domain.Signal) { s.Reference = fmt.Sprint("other", i); s.Amount = 1 })})
 	}
 	bare := append(paid(), domain.PaymentDisputed{Signal: opens})
-	bare = bare[:len(bare):len(bare)]
+	bare = slices.Clip(bare)
 	more := func(reason string, due domain.Instant) domain.Event {
 		return domain.PaymentDisputed{Opened: true, Reason: reason, EvidenceDueBy: due, Signal: opens}
 	}
