@@ -125,7 +125,8 @@ func (p Payment) withDispute(s Signal, d Dispute) Payment {
 		p.Disputes[i].Status = d.Status
 	case p.Disputes[i].Status == DisputeOpen: // and open again: see saysMore
 		known := &p.Disputes[i]
-		known.Reason, known.EvidenceDueBy, known.OpenedAt = d.Reason, d.EvidenceDueBy, cmp.Or(known.OpenedAt, s.StartedAt)
+		known.Reason, known.EvidenceDueBy = cmp.Or(known.Reason, d.Reason), cmp.Or(known.EvidenceDueBy, d.EvidenceDueBy)
+		known.OpenedAt = cmp.Or(known.OpenedAt, s.StartedAt)
 		return p
 	}
 	return p.remember(&s)

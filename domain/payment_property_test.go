@@ -172,6 +172,17 @@ func checkForward(t *rapid.T, before, after domain.Payment) {
 		if d.Status != "open" && d.Status != now.Status && (d.Status != "lost" || now.Status != "won") {
 			t.Fatalf("dispute %+v became %+v", d, now)
 		}
+		if d.Status == "open" && now.Status == "open" { // what was not known of it may be told later
+			if d.Reason == "" {
+				d.Reason = now.Reason
+			}
+			if d.EvidenceDueBy == 0 {
+				d.EvidenceDueBy = now.EvidenceDueBy
+			}
+			if d.OpenedAt == 0 {
+				d.OpenedAt = now.OpenedAt
+			}
+		}
 		if d.Status = now.Status; d != now {
 			t.Fatalf("dispute %+v became %+v", d, now)
 		}
