@@ -107,7 +107,8 @@ func (c ApplySignal) decideDispute(p Payment) Event {
 func (c ApplySignal) saysMore(p Payment) Event {
 	d, _ := p.Dispute(c.Signal.Reference)
 	reason, due := cmp.Or(d.Reason, c.Reason), cmp.Or(d.EvidenceDueBy, c.EvidenceDueBy)
-	if c.Signal.Outcome != OutcomeDisputed || d.Status != DisputeOpen || reason == d.Reason && due == d.EvidenceDueBy {
+	fits := c.Signal.Route == p.Route && c.Signal.Amount == d.Amount && c.Signal.Currency == p.Currency // else it was refused
+	if c.Signal.Outcome != OutcomeDisputed || d.Status != DisputeOpen || !fits || reason == d.Reason && due == d.EvidenceDueBy {
 		return nil
 	}
 	return PaymentDisputed{Opened: true, Reason: reason, EvidenceDueBy: due, Signal: c.Signal}
