@@ -106,7 +106,7 @@ func (b *bench) relayed(ctx context.Context, name string, d directory, payments 
 		return nil, 0, err
 	}
 	first, start := -1.0, time.Now()
-	err = until(ctx, "the log is relayed", func() (bool, error) {
+	err = until(ctx, "the log is relayed", settleWait+time.Duration(payments)*time.Millisecond, func() (bool, error) {
 		position, err := t.metric(ctx, "payledger_relay_position")
 		if err != nil {
 			return false, err
@@ -218,7 +218,7 @@ func (b *bench) crash(ctx context.Context, d directory, t *target, of string) er
 		return err
 	}
 	defer c.close()
-	err = until(ctx, "the service is ready", func() (bool, error) {
+	err = until(ctx, "the service is ready", settleWait, func() (bool, error) {
 		a, err := c.do("GET", "/readyz", 0, "")
 		return a.status == 200, err
 	})

@@ -59,7 +59,7 @@ func (n *nodes) join(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, first.Process.Signal(syscall.SIGTERM), first.Wait()) }()
 	for i, name := range []string{"b", "c"} {
 		var last error
-		err := until(ctx, "node "+name+" joins", func() (bool, error) {
+		err := until(ctx, "node "+name+" joins", settleWait, func() (bool, error) {
 			_, last = timed(ctx, nil, n.b.program, "cluster", "join", "--from", n.address, "--key-file", filepath.Join(n.dirs[0].path, "cluster.key"),
 				"--name", name, "--data", n.dirs[i+1].path)
 			return last == nil, sleep(ctx, 100*time.Millisecond)
@@ -94,7 +94,7 @@ func (n *nodes) start(ctx context.Context, which ...int) error {
 
 // leader waits until a node is the leader and all take part.
 func (n *nodes) leader(ctx context.Context) (which int, err error) {
-	err = until(ctx, "all nodes take part", func() (bool, error) {
+	err = until(ctx, "all nodes take part", settleWait, func() (bool, error) {
 		leads, behind := 0.0, 0.0
 		for i, t := range n.all {
 			is, err := t.metric(ctx, "payledger_cluster_leader")
@@ -264,7 +264,7 @@ func (n *nodes) without(ctx context.Context, sig syscall.Signal) (longest time.D
 // persist creates one payment, under one key, until that is answered with 201.
 func (t *target) persist(ctx context.Context) error {
 	key := t.keys.Add(1)
-	return until(ctx, t.name+" creates a payment", func() (bool, error) {
+	return until(ctx, t.name+" creates a payment", settleWait, func() (bool, error) {
 		c, err := t.dial(ctx, t.projects[0], time.Now().Add(patience))
 		if err != nil {
 			return false, err

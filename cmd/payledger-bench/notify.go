@@ -91,7 +91,7 @@ func (b *bench) deliver(ctx context.Context, what string, l load, t, sink *targe
 		return 0, err
 	}
 	after, last := before, start
-	err = until(ctx, t.name+" notifies of everything", func() (bool, error) {
+	err = until(ctx, t.name+" notifies of everything", settleWait, func() (bool, error) {
 		now, err := sink.number(ctx, "/count")
 		if err != nil {
 			return false, err
@@ -172,7 +172,7 @@ func (b *bench) blackHoles(ctx context.Context) error {
 			if _, err := h.shops.drive(ctx, l, creatingWithTime); err != nil {
 				return err
 			}
-			if err := until(ctx, h.shops.name+" notifies of something", func() (bool, error) {
+			if err := until(ctx, h.shops.name+" notifies of something", settleWait, func() (bool, error) {
 				now, err := h.sink.number(ctx, "/count")
 				return now > before, err
 			}); err != nil {

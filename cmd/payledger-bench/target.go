@@ -151,7 +151,7 @@ func (t *target) settle(ctx context.Context) error {
 	newest := t.newest
 	t.newest = nil
 	t.mu.Unlock()
-	return until(ctx, t.name+" works off what it acknowledged", func() (bool, error) {
+	return until(ctx, t.name+" works off what it acknowledged", settleWait, func() (bool, error) {
 		if t.admin == "" {
 			_, a, err := c.ask(200, "GET", "/v1/backlog", 0, "")
 			return string(a.body) == "0", err
@@ -167,13 +167,13 @@ func (t *target) settle(ctx context.Context) error {
 }
 
 // until asks again and again, a millisecond apart, until something holds.
-func until(ctx context.Context, what string, holds func() (bool, error)) error {
-	for end := time.Now().Add(settleWait); ; {
+func until(ctx context.Context, what string, wait time.Duration, holds func() (bool, error)) error {
+	for end := time.Now().Add(wait); ; {
 		if ok, err := holds(); ok || err != nil {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("gave up after %v: %s", settleWait, what)
+			return fmt.Errorf("gave up after %v: %s", wait, what)
 		}
 		if err := sleep(ctx, time.Millisecond); err != nil {
 			return err
