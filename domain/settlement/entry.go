@@ -1,6 +1,7 @@
 package settlement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -133,14 +134,8 @@ type Text string
 
 // Text writes the entry.
 func (e Entry) Text() Text {
-	or := func(s string) string {
-		if s == "" {
-			return "-"
-		}
-		return s
-	}
 	return Text(strconv.Itoa(e.Number) + " " + string(e.Kind) + " " + e.Gross.String() + " " + e.Fee.String() + " " + string(e.Currency) + " " +
-		e.SettledOn + " " + string(e.Result) + " " + or(e.PaymentID) + " " + or(e.RefundID) + " " + e.Reference)
+		e.SettledOn + " " + string(e.Result) + " " + cmp.Or(e.PaymentID, "-") + " " + cmp.Or(e.RefundID, "-") + " " + e.Reference)
 }
 
 // MaxLines bounds the texts of one ReportLines, in bytes of the event: payments wait behind it.
@@ -158,15 +153,14 @@ func (t Text) Entry() (e Entry, err error) {
 	if len(f) != 10 {
 		return wrong()
 	}
-	none := func(s string) string {
-		if s == "-" {
-			return ""
+	for _, id := range []*string{&f[7], &f[8]} {
+		if *id == "-" {
+			*id = ""
 		}
-		return s
 	}
 	e = Entry{
 		Line: Line{
-			Kind: Kind(f[1]), Currency: domain.Currency(f[4]), SettledOn: f[5], PaymentID: none(f[7]), RefundID: none(f[8]), Reference: f[9],
+			Kind: Kind(f[1]), Currency: domain.Currency(f[4]), SettledOn: f[5], PaymentID: f[7], RefundID: f[8], Reference: f[9],
 		},
 		Result: Result(f[6]),
 	}
@@ -188,15 +182,9 @@ func (t Text) checked() (Entry, error) {
 	}
 	_, payment := domain.ParseID(e.PaymentID)
 	_, refund := domain.ParseID(e.RefundID)
-	fits := map[Kind][]Result{
-		KindFee: {Charged}, KindOther: {OtherKind},
-	}[e.Kind]
+	possible := map[Kind]bool{KindFee: e.Result == Charged, KindOther: e.Result == OtherKind}[e.Kind]
 	if e.Kind.Names() {
-		fits = []Result{Settled, UnknownReference, AmountDiffers, CurrencyDiffers, SettledBefore}
-	}
-	possible := false
-	for _, r := range fits {
-		possible = possible || r == e.Result
+		possible = e.Result == UnknownReference || e.Result.OfPayment()
 	}
 	if e.Text() != t || e.Check() != "" || !possible || e.PaymentID != "" && !payment || e.RefundID != "" && !refund || e.Result.OfPayment() && !payment {
 		return e, fmt.Errorf("the line %q of a report cannot be recorded", t)

@@ -3,6 +3,9 @@
 package settlement
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -55,7 +58,7 @@ func (l Line) Check() string {
 	switch {
 	case l.Number < 1:
 		return "number"
-	case !known(l.Kind):
+	case !slices.Contains(Kinds(), l.Kind):
 		return "kind"
 	case !validText(l.PaymentID):
 		return "payment_id"
@@ -77,19 +80,9 @@ func (l Line) Check() string {
 	return ""
 }
 
-func known(k Kind) bool { return k.Names() || k == KindFee || k == KindOther }
-
 // validText reports whether a text is none or one that fits into an entry.
 func validText(s string) bool {
-	if len(s) > MaxReference || !utf8.ValidString(s) {
-		return false
-	}
-	for _, r := range s {
-		if !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return true
+	return len(s) <= MaxReference && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // validDate reports whether s is a date of the calendar, as 2026-11-20.
@@ -132,14 +125,9 @@ func (s Summary) Add(l Line) Summary {
 // AddTotals returns the totals, by currency in alphabetical order, with a line more. They are
 // changed in place where the currency is known.
 func AddTotals(all []Totals, l Line) []Totals {
-	i := 0
-	for i < len(all) && all[i].Currency < l.Currency {
-		i++
-	}
-	if i == len(all) || all[i].Currency != l.Currency {
-		all = append(all, Totals{})
-		copy(all[i+1:], all[i:])
-		all[i] = Totals{Currency: l.Currency}
+	i, known := slices.BinarySearchFunc(all, l.Currency, func(t Totals, c domain.Currency) int { return cmp.Compare(t.Currency, c) })
+	if !known {
+		all = slices.Insert(all, i, Totals{Currency: l.Currency})
 	}
 	t := &all[i]
 	t.Lines++
