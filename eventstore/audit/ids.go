@@ -45,62 +45,45 @@ func (s *ids) add(id domain.ID) string {
 	return ""
 }
 
-// nearEnd is how many ids an insertion into a sorted slice may move.
-const nearEnd = 1 << 10
-
-// idSet is a set of ids that are added nearly in order.
+// idSet is a set of ids, of which most come in their order.
 type idSet struct {
-	sorted []domain.ID
-	strays map[domain.ID]struct{} // more than nearEnd places from the end of sorted
+	sorted []domain.ID            // each was greater than all before it
+	strays map[domain.ID]struct{} // the others
 }
 
 func newIDSet() idSet { return idSet{strays: make(map[domain.ID]struct{})} }
 
 func (s *idSet) size() int { return len(s.sorted) + len(s.strays) }
 
-// place is the id's index in sorted, or the index to insert it at.
-func (s *idSet) place(id domain.ID) (i int, ok bool) {
+// above reports whether the id is greater than all in the set.
+func (s *idSet) above(id domain.ID) bool {
 	n := len(s.sorted)
-	from := n
-	for step := 1; from > 0 && s.sorted[from-1].Compare(id) >= 0; step *= 2 {
-		n, from = from, max(0, from-step)
-	}
-	i, ok = slices.BinarySearchFunc(s.sorted[from:n], id, domain.ID.Compare)
-	return from + i, ok
+	return n == 0 || s.sorted[n-1].Compare(id) < 0
 }
 
 func (s *idSet) has(id domain.ID) bool {
-	i, ok := s.place(id)
-	return ok || (i < len(s.sorted) && s.stray(id)) // a stray is less than the last sorted id
-}
-
-func (s *idSet) stray(id domain.ID) bool {
-	_, ok := s.strays[id]
-	return ok
+	if s.above(id) {
+		return false
+	}
+	_, sorted := slices.BinarySearchFunc(s.sorted, id, domain.ID.Compare)
+	_, stray := s.strays[id]
+	return sorted || stray
 }
 
 // add returns false if the set already has the id.
 func (s *idSet) add(id domain.ID) bool {
-	switch i, ok := s.place(id); {
-	case ok:
-		return false
-	case i == len(s.sorted):
+	switch {
+	case s.above(id):
 		s.sorted = append(s.sorted, id)
-		return true
-	case s.stray(id):
+	case s.has(id):
 		return false
-	case i < len(s.sorted)-nearEnd:
-		s.strays[id] = struct{}{}
 	default:
-		s.sorted = slices.Insert(s.sorted, i, id)
+		s.strays[id] = struct{}{}
 	}
 	return true
 }
 
-const (
-	claimDays    = 30 * 24 * time.Hour
-	claimsPeriod = 15 * 24 * time.Hour
-)
+const claimDays = 30 * 24 * time.Hour
 
 // claimKey is an idempotency key in its project, which is given by its number.
 type claimKey struct {
@@ -113,42 +96,36 @@ type claimed struct {
 	at       domain.Instant
 }
 
-// claims finds idempotency keys that were claimed twice within 30 days. It keeps
-// the keys of the current period of 15 days and of the two before.
+// claims finds idempotency keys that were claimed twice within 30 days. It keeps the keys of the last 30
+// days at least, and of the last 60 at most.
 type claims struct {
-	projects map[string]uint32
-	periods  [3]map[claimKey]claimed // newest first
-	period   int64
-	newest   domain.Instant
+	projects       map[string]uint32
+	recent, before map[claimKey]claimed
+	since          domain.Instant // when recent began
+	newest         domain.Instant
 }
 
 func newClaims() claims {
-	return claims{
-		projects: make(map[string]uint32),
-		periods:  [3]map[claimKey]claimed{make(map[claimKey]claimed), {}, {}},
-	}
+	return claims{projects: make(map[string]uint32), recent: make(map[claimKey]claimed)}
 }
 
 // add adds a key. It returns the position at which the key was claimed before, 0
 // for none.
 func (s *claims) add(r *eventstore.Stored, key domain.Digest) eventstore.Position {
-	s.newest = max(s.newest, domain.IDTime(r.Commit))
-	period := int64(s.newest) / claimsPeriod.Milliseconds()
-	for n := min(period-s.period, 3); n > 0; n-- {
-		s.periods = [3]map[claimKey]claimed{make(map[claimKey]claimed), s.periods[0], s.periods[1]}
+	if s.newest = max(s.newest, domain.IDTime(r.Commit)); s.newest >= s.since.Add(claimDays) {
+		s.recent, s.before, s.since = make(map[claimKey]claimed), s.recent, s.newest
 	}
-	s.period = period
 	number, ok := s.projects[r.Stream.Project]
 	if !ok {
 		number = uint32(len(s.projects))
 		s.projects[r.Stream.Project] = number
 	}
 	k := claimKey{number, key}
-	for _, p := range s.periods {
+	for _, p := range [...]map[claimKey]claimed{s.recent, s.before} {
 		if was, ok := p[k]; ok && s.newest < was.at.Add(claimDays) {
 			return was.position
 		}
 	}
-	s.periods[0][k] = claimed{r.Position, s.newest}
+	s.recent[k] = claimed{r.Position, s.newest}
 	return 0
 }
