@@ -11,13 +11,8 @@ import (
 
 // payouts is the state of all payouts, and what each merchant is owed.
 type payouts struct {
-	streams map[eventstore.Stream]*payoutStream
+	streams map[eventstore.Stream]*stream[settlement.Payouts]
 	owed    map[owedTo]*owed
-}
-
-type payoutStream struct {
-	head
-	state settlement.Payouts
 }
 
 type owedTo struct {
@@ -42,7 +37,7 @@ type debt struct {
 const maxDebts = 4096
 
 func newPayouts() payouts {
-	return payouts{streams: make(map[eventstore.Stream]*payoutStream), owed: make(map[owedTo]*owed)}
+	return payouts{streams: make(map[eventstore.Stream]*stream[settlement.Payouts]), owed: make(map[owedTo]*owed)}
 }
 
 // book follows what merchants are owed.
@@ -87,40 +82,30 @@ func (o *owed) at(position eventstore.Position) (then domain.Sum, known bool) {
 // more than it was owed when that was decided, after its last payout. A payout is undone once.
 func (c *checker) followPayout(i *item) {
 	r := &i.record
-	s := c.streams.payouts.streams[r.Stream]
-	if s == nil {
-		s = &payoutStream{}
-		c.streams.payouts.streams[r.Stream] = s
-	}
+	s := streamAt(c.streams.payouts.streams, r.Stream, settlement.Payouts{})
 	before := s.position
-	if !c.link(r, &s.head) || i.err != nil {
-		s.blind = true
-		return
-	}
-	most := domain.SumOf(domain.MaxAmount)
-	want := eventstore.PaidStream(r.Stream.Project)
-	switch e := i.event.(type) {
-	case settlement.PayoutArrived:
-		want = eventstore.ArrivedStream(e.Route)
-	case settlement.PayoutUndone:
-		if e.Was.Route != "" {
-			want = eventstore.ArrivedStream(e.Was.Route)
+	evolve(c, i, &s.head, &s.state, func() error {
+		most := domain.SumOf(domain.MaxAmount)
+		want := eventstore.PaidStream(r.Stream.Project)
+		switch e := i.event.(type) {
+		case settlement.PayoutArrived:
+			want = eventstore.ArrivedStream(e.Route)
+		case settlement.PayoutUndone:
+			if e.Was.Route != "" {
+				want = eventstore.ArrivedStream(e.Was.Route)
+			}
+		case settlement.PayoutToMerchant:
+			asOf := eventstore.Position(e.AsOf)
+			if asOf < before || asOf >= r.Position {
+				c.add(r, ImpossibleEvent, "it was decided at position %d, which is not between the payout before it and itself", asOf)
+			}
+			if owed, known := c.streams.payouts.owed[owedTo{r.Stream.Project, e.Currency}].at(asOf); known && !c.unseen() {
+				most = owed
+			}
 		}
-	case settlement.PayoutToMerchant:
-		asOf := eventstore.Position(e.AsOf)
-		if asOf < before || asOf >= r.Position {
-			c.add(r, ImpossibleEvent, "it was decided at position %d, which is not between the payout before it and itself", asOf)
+		if r.Stream != want {
+			c.add(r, BrokenStream, "the payout belongs to the stream of %s in %s", want.ID, want.Project)
 		}
-		if owed, known := c.streams.payouts.owed[owedTo{r.Stream.Project, e.Currency}].at(asOf); known && !c.unseen() {
-			most = owed
-		}
-	}
-	if r.Stream != want {
-		c.add(r, BrokenStream, "the payout belongs to the stream of %s in %s", want.ID, want.Project)
-	}
-	if err := s.state.Redecide(i.event, most); err != nil {
-		c.add(r, ImpossibleEvent, "%v", err)
-		s.blind = true
-	}
-	s.state = s.state.Evolve(i.event)
+		return s.state.Redecide(i.event, most)
+	})
 }

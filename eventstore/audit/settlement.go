@@ -11,31 +11,25 @@ import (
 // settlements is the state of all settlement reports.
 type settlements struct {
 	routes  map[string]*routeReports
-	books   map[eventstore.Stream]*book
+	books   map[eventstore.Stream]*stream[settlement.Book]
 	cleared map[domain.ID]settlement.Cleared // by payment
 }
 
 type routeReports struct {
-	head
-	state    settlement.Reports
+	stream[settlement.Reports]
 	recorded settlement.Summary // of the open one
-}
-
-type book struct {
-	head
-	state settlement.Book
 }
 
 func newSettlements() settlements {
 	return settlements{
-		routes: make(map[string]*routeReports), books: make(map[eventstore.Stream]*book), cleared: make(map[domain.ID]settlement.Cleared),
+		routes: make(map[string]*routeReports), books: make(map[eventstore.Stream]*stream[settlement.Book]), cleared: make(map[domain.ID]settlement.Cleared),
 	}
 }
 
 func (s *settlements) route(name string) *routeReports {
 	r := s.routes[name]
 	if r == nil {
-		r = &routeReports{state: settlement.Reports{Route: name}}
+		r = &routeReports{stream: stream[settlement.Reports]{state: settlement.Reports{Route: name}}}
 		s.routes[name] = r
 	}
 	return r
@@ -50,15 +44,14 @@ func (c *checker) followSettlement(i *item) {
 		c.followBook(i, route, report)
 	case domain.ValidRoute(r.Stream.ID) && r.Stream == eventstore.ReportsStream(r.Stream.ID):
 		of := c.streams.settlements.route(r.Stream.ID)
-		if !c.link(r, &of.head) || i.err != nil {
-			of.blind = true
-			return
-		}
-		if err := of.state.Redecide(i.event, domain.IDTime(r.Commit), of.recorded); err != nil && !c.unseen() {
-			c.add(r, ImpossibleEvent, "%v", err)
-			of.blind = true
-		}
-		if of.state = of.state.Evolve(i.event); i.event.Type() == settlement.TypeReportOpened {
+		known := evolve(c, i, &of.head, &of.state, func() error {
+			err := of.state.Redecide(i.event, domain.IDTime(r.Commit), of.recorded)
+			if c.unseen() {
+				return nil
+			}
+			return err
+		})
+		if known && i.event.Type() == settlement.TypeReportOpened {
 			of.recorded = settlement.Summary{}
 		}
 	default:
@@ -68,20 +61,10 @@ func (c *checker) followSettlement(i *item) {
 
 func (c *checker) followBook(i *item, route, report string) {
 	r, s := &i.record, &c.streams.settlements
-	b := s.books[r.Stream]
-	if b == nil {
-		b = &book{state: settlement.Book{Project: r.Stream.Project, Route: route, Report: report}}
-		s.books[r.Stream] = b
-	}
-	if !c.link(r, &b.head) || i.err != nil {
-		b.blind = true
+	b := streamAt(s.books, r.Stream, settlement.Book{Project: r.Stream.Project, Route: route, Report: report})
+	if !evolve(c, i, &b.head, &b.state, func() error { return b.state.Redecide(i.event) }) {
 		return
 	}
-	if err := b.state.Redecide(i.event); err != nil {
-		c.add(r, ImpossibleEvent, "%v", err)
-		b.blind = true
-	}
-	b.state = b.state.Evolve(i.event)
 	of := s.route(route)
 	switch e := i.event.(type) {
 	case settlement.ReportLines:

@@ -17,9 +17,20 @@ type head struct {
 	blind    bool // the state is unknown: a record is missing, or broke a rule
 }
 
-type project struct {
+// stream is the end of a stream with the state that it leads to.
+type stream[S any] struct {
 	head
-	state projects.Project
+	state S
+}
+
+// streamAt is the stream of a key, with the state that it begins with if there is none yet.
+func streamAt[K comparable, S any](all map[K]*stream[S], key K, begin S) *stream[S] {
+	s := all[key]
+	if s == nil {
+		s = &stream[S]{state: begin}
+		all[key] = s
+	}
+	return s
 }
 
 type payment struct {
@@ -40,13 +51,10 @@ type streams struct {
 	encoded  map[domain.ID]string // recent and before have newer states
 	payments uint64               // number of payments
 	limit    int
-	projects map[string]*project
+	projects map[string]*stream[projects.Project]
 	encoder  encoder
 
-	installation struct {
-		head
-		state installation.Installation
-	}
+	installation stream[installation.Installation]
 
 	sent      head              // of the stream of what senders of webhooks did
 	begun     map[lane]uint32   // the highest sequence that was begun
@@ -65,7 +73,7 @@ type lane struct {
 func newStreams(limit int) streams {
 	return streams{
 		recent: make(map[domain.ID]*payment), encoded: make(map[domain.ID]string), limit: limit,
-		projects: make(map[string]*project), encoder: newEncoder(), begun: make(map[lane]uint32), endpoints: make(map[string]uint32),
+		projects: make(map[string]*stream[projects.Project]), encoder: newEncoder(), begun: make(map[lane]uint32), endpoints: make(map[string]uint32),
 		settlements: newSettlements(), payouts: newPayouts(),
 	}
 }
@@ -142,19 +150,28 @@ func (c *checker) followPayment(i *item) {
 		p.created = r.Position
 	}
 	c.details.follow(r, i.event, p.created)
-	known := c.link(r, &p.head)
-	p.blind = p.blind || i.err != nil
-	if !known || i.err != nil {
-		return
+	evolve(c, i, &p.head, &p.state, func() error {
+		if _, ok := c.streams.projects[p.state.Project]; !ok && len(c.lost) == 0 {
+			c.add(r, ImpossibleEvent, "project %s was not registered before", p.state.Project)
+		}
+		return p.state.Redecide(i.event, domain.Recorded{At: domain.IDTime(r.Commit), Version: i.version})
+	})
+	p.state = checked(p.state)
+}
+
+// evolve checks that the record follows the stream's head and that the rules lead from the state to its
+// event, as redecide says, and moves both to it. The state is unknown after a record that breaks a rule.
+func evolve[S interface{ Evolve(e domain.Event) S }](c *checker, i *item, h *head, state *S, redecide func() error) (known bool) {
+	if !c.link(&i.record, h) || i.err != nil {
+		h.blind = true
+		return false
 	}
-	if _, ok := c.streams.projects[p.state.Project]; !ok && len(c.lost) == 0 {
-		c.add(r, ImpossibleEvent, "project %s was not registered before", p.state.Project)
+	if err := redecide(); err != nil {
+		c.add(&i.record, ImpossibleEvent, "%v", err)
+		h.blind = true
 	}
-	if err := p.state.Redecide(i.event, domain.Recorded{At: domain.IDTime(r.Commit), Version: i.version}); err != nil {
-		c.add(r, ImpossibleEvent, "%v", err)
-		p.blind = true
-	}
-	p.state = checked(p.state.Evolve(i.event))
+	*state = (*state).Evolve(i.event)
+	return true
 }
 
 // checked is the payment without what no later rule reads.
@@ -165,23 +182,13 @@ func checked(p domain.Payment) domain.Payment {
 
 func (c *checker) followProject(i *item) {
 	r := &i.record
-	p, ok := c.streams.projects[r.Stream.ID]
-	if !ok {
-		p = &project{state: projects.Project{ID: r.Stream.ID}}
-		c.streams.projects[r.Stream.ID] = p
-	}
-	if !c.link(r, &p.head) || i.err != nil {
-		p.blind = true
-		return
-	}
-	if r.Stream.Project != r.Stream.ID {
-		c.add(r, BrokenStream, "a project's stream has the project's id")
-	}
-	if err := p.state.Redecide(i.event, domain.IDTime(r.Commit)); err != nil {
-		c.add(r, ImpossibleEvent, "%v", err)
-		p.blind = true
-	}
-	p.state = p.state.Evolve(i.event)
+	p := streamAt(c.streams.projects, r.Stream.ID, projects.Project{ID: r.Stream.ID})
+	evolve(c, i, &p.head, &p.state, func() error {
+		if r.Stream.Project != r.Stream.ID {
+			c.add(r, BrokenStream, "a project's stream has the project's id")
+		}
+		return p.state.Redecide(i.event, domain.IDTime(r.Commit))
+	})
 }
 
 // followDeliveries checks that no endpoint was ever sent a lower sequence of a payment
@@ -225,19 +232,15 @@ func (c *checker) followDeliveries(i *item) {
 
 func (c *checker) followInstallation(i *item) {
 	r, p := &i.record, &c.streams.installation
-	if !c.link(r, &p.head) || i.err != nil {
-		p.blind = true
-		return
+	known := evolve(c, i, &p.head, &p.state, func() error {
+		if r.Stream != eventstore.InstallationStream() {
+			c.add(r, BrokenStream, "a log has one installation")
+		}
+		return p.state.Redecide(i.event, domain.Recorded{At: domain.IDTime(r.Commit), Version: i.version})
+	})
+	if known {
+		c.details.follow(r, i.event, 0)
 	}
-	if r.Stream != eventstore.InstallationStream() {
-		c.add(r, BrokenStream, "a log has one installation")
-	}
-	if err := p.state.Redecide(i.event, domain.Recorded{At: domain.IDTime(r.Commit), Version: i.version}); err != nil {
-		c.add(r, ImpossibleEvent, "%v", err)
-		p.blind = true
-	}
-	p.state = p.state.Evolve(i.event)
-	c.details.follow(r, i.event, 0)
 }
 
 // link checks that the record follows the stream's head, and moves the head to
