@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
 	"payledger/eventstore"
 )
@@ -74,12 +73,5 @@ func FindDetails(p eventstore.Position, b []byte) int {
 	if len(b) <= detailsHead+eventstore.SaltSize || b[4] != detailsMark || b[detailsHead+eventstore.SaltSize] != '{' {
 		return 0
 	}
-	table := crc32.MakeTable(crc32.Castagnoli)
-	want, sum := ^binary.BigEndian.Uint32(b), begin(p)
-	for i, x := range b[4:min(len(b), MaxDetailsSize)] {
-		if sum = table[byte(sum)^x] ^ sum>>8; sum == want && x == '}' && i+4 > detailsHead+eventstore.SaltSize {
-			return i + 5
-		}
-	}
-	return 0
+	return find(p, b[:min(len(b), MaxDetailsSize)], func(n int) bool { return b[n-1] == '}' && n-1 > detailsHead+eventstore.SaltSize })
 }

@@ -185,3 +185,24 @@ func BenchmarkRecord(b *testing.B) {
 		}
 	})
 }
+
+// TestFind: bytes that match a checksum by chance, as some of a file's millions do, are no record unless
+// they hold an event.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	for body, whole := range map[string]bool{
+		`{"id":"x"}`: true, "{}": false, "\x00": false, "x}": false, `{"id":"x"`: false, `"id"`: false,
+	} {
+		r := eventstore.Stored{
+			Position: 7, Sequence: 1, Commit: [16]byte{1}, Body: []byte(body), Stream: eventstore.Stream{Project: "prj_x", Kind: "project", ID: "prj_x"},
+		}
+		b := Append(nil, &r)
+		want := 0
+		if whole {
+			want = len(b)
+		}
+		if n := Find(7, append(b, "more"...)); n != want {
+			t.Errorf("%q: %d bytes of %d are found, want %d", body, n, len(b), want)
+		}
+	}
+}
