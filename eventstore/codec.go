@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -230,6 +231,21 @@ func (c *Codec) decodeOwn(r Stored) (t domain.EventType, event any) {
 		return t, nil
 	}
 	return t, event
+}
+
+// Events decodes the records of a log as they come: the Event of each is set. It ends at the first
+// error.
+func (c *Codec) Events(log iter.Seq2[Stored, error]) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
+		for r, err := range log {
+			if err == nil {
+				r.Event, err = c.Event(r)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // TypeOf is the wire name in a stored line, where it follows the id, whether or not this program

@@ -12,15 +12,11 @@ func UnlistedLateFund(ctx context.Context, l Ledger, p domain.Payment, reference
 	if _, listed := p.LateFund(reference); listed || p.LateFunds <= domain.MaxLateFunds {
 		return nil, nil
 	}
-	for r, err := range l.Store.Load(ctx, PaymentStream(p.Project, p.ID)) {
+	for r, err := range l.Codec.Events(l.Store.Load(ctx, PaymentStream(p.Project, p.ID))) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := l.Codec.Decode(r)
-		if err != nil {
-			return nil, err
-		}
-		if late, ok := e.(domain.PaymentLateFunds); ok && late.Signal.Reference == reference {
+		if late, ok := r.Event.(domain.PaymentLateFunds); ok && late.Signal.Reference == reference {
 			return new(late.Fund()), nil
 		}
 	}

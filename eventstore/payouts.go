@@ -17,16 +17,12 @@ type UndonePayout struct {
 func UndonePayouts(ctx context.Context, l Ledger, s Stream) (map[domain.ID]UndonePayout, error) {
 	var ids []domain.ID // of the events
 	undone := make(map[domain.ID]UndonePayout)
-	for r, err := range l.Store.Load(ctx, s) {
-		if err != nil {
-			return nil, err
-		}
-		e, err := l.Codec.Event(r)
+	for r, err := range l.Codec.Events(l.Store.Load(ctx, s)) {
 		if err != nil {
 			return nil, err
 		}
 		ids = append(ids, r.Commit)
-		if u, ok := e.(settlement.PayoutUndone); ok && u.Number >= 1 && u.Number <= len(ids) {
+		if u, ok := r.Event.(settlement.PayoutUndone); ok && u.Number >= 1 && u.Number <= len(ids) {
 			undone[ids[u.Number-1]] = UndonePayout{domain.InstantOf(r.At), u.Reason, CauseOf(r.Body).Actor}
 		}
 	}

@@ -132,15 +132,11 @@ func (a *admin) suspenseOf(x *edge.Exchange, rows []wire.Suspense, p domain.Paym
 
 // eachEvent calls fn for each event of a payment, the oldest first.
 func (a *admin) eachEvent(x *edge.Exchange, p domain.Payment, fn func(e domain.Event, at domain.Instant)) error {
-	for r, err := range a.cfg.Ledger.Store.Load(x.Context(), eventstore.PaymentStream(p.Project, p.ID)) {
+	for r, err := range a.cfg.Ledger.Codec.Events(a.cfg.Ledger.Store.Load(x.Context(), eventstore.PaymentStream(p.Project, p.ID))) {
 		if err != nil {
 			return err
 		}
-		e, err := a.cfg.Ledger.Codec.Decode(r)
-		if err != nil {
-			return err
-		}
-		fn(e, domain.InstantOf(r.At))
+		fn(r.Event, domain.InstantOf(r.At))
 	}
 	return nil
 }

@@ -156,18 +156,14 @@ func (a *API) settleReturn(ctx context.Context, id string, outcome domain.Outcom
 		return r, err
 	}
 	var p domain.Payment
-	for record, err := range a.cfg.Ledger.Store.Scan(ctx, before, eventstore.Filter{Kind: eventstore.KindPayment}) {
+	for record, err := range a.cfg.Ledger.Codec.Events(a.cfg.Ledger.Store.Scan(ctx, before, eventstore.Filter{Kind: eventstore.KindPayment})) {
 		if err != nil {
 			return r, err
 		}
 		if domain.InstantOf(record.At) > asked {
 			return r, missing
 		}
-		e, err := a.cfg.Ledger.Codec.Event(record)
-		if err != nil {
-			return r, err
-		}
-		if created, is := e.(domain.ReturnCreated); is && created.ReturnID == wanted {
+		if created, is := record.Event.(domain.ReturnCreated); is && created.ReturnID == wanted {
 			of, _ := domain.ParseID(record.Stream.ID)
 			if p, _, err = a.cfg.Views.Payment(ctx, of); err != nil {
 				return r, err
@@ -214,15 +210,11 @@ func errGone(there bool) error {
 func (a *API) verdict(ctx context.Context, p domain.Payment, reference string, reply domain.SignalReply, final *domain.Refusal) error {
 	result := reply.Result
 	if result == domain.SignalUnchanged {
-		for r, err := range a.cfg.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID)) {
+		for r, err := range a.cfg.Ledger.Codec.Events(a.cfg.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID))) {
 			if err != nil {
 				return err
 			}
-			e, err := a.cfg.Ledger.Codec.Event(r)
-			if err != nil {
-				return err
-			}
-			if f := domain.FactsOf(e); f.Signal != nil && f.Signal.Reference == reference {
+			if f := domain.FactsOf(r.Event); f.Signal != nil && f.Signal.Reference == reference {
 				result = f.Result
 			}
 		}

@@ -201,22 +201,18 @@ func (s *sender) render(ctx context.Context, t *target, d deliveries.Delivery) (
 	}
 	n.Sequence, n.Position = d.Sequence, d.Position
 	p := domain.Payment{Project: t.project, ID: d.Payment}
-	for r, err := range s.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(t.project, d.Payment)) {
+	for r, err := range s.config.Ledger.Codec.Events(s.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(t.project, d.Payment))) {
 		if err != nil {
 			return nil, "", err
 		}
-		event, err := s.config.Ledger.Codec.Event(r)
-		if err != nil {
-			return nil, "", err
-		}
-		p = p.Evolve(event)
+		p = p.Evolve(r.Event)
 		if r.Sequence < d.Sequence {
 			continue
 		}
 		if r.Commit != d.Event || r.Position != eventstore.Position(d.Position) {
 			break
 		}
-		if refund := domain.FactsOf(event).Refund; !refund.IsZero() {
+		if refund := domain.FactsOf(r.Event).Refund; !refund.IsZero() {
 			if of, ok := p.Refund(refund); ok {
 				object := of.Object(p.ID)
 				n.Refund = &object

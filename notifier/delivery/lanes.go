@@ -124,15 +124,11 @@ func (a *answers) get(k answerKey) string {
 // newest finds the last event of a payment that an endpoint is notified of; the zero
 // value if there is none.
 func (l *Lanes) newest(ctx context.Context, e projects.Endpoint, project string, payment domain.ID) (newest domain.ID, err error) {
-	for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(project, payment)) {
+	for r, err := range l.config.Ledger.Codec.Events(l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(project, payment))) {
 		if err != nil {
 			return newest, err
 		}
-		event, err := l.config.Ledger.Codec.Decode(r)
-		if err != nil {
-			return newest, err
-		}
-		if k, notifies := domain.KindOf(event); notifies {
+		if k, notifies := domain.KindOf(r.Event); notifies {
 			if _, wanted := e.KindFor(k, r.Sequence); wanted {
 				newest = r.Commit
 			}
