@@ -26,14 +26,13 @@ func Ahead[In, Out any](ctx context.Context, log iter.Seq2[In, error], work func
 		workers := runtime.GOMAXPROCS(0)
 		ctx, cancel := context.WithCancel(ctx)
 		todo, inOrder := make(chan *aheadBatch[In, Out], 4*workers), make(chan *aheadBatch[In, Out], 8*workers)
-		used := make(chan *aheadBatch[In, Out], 8*workers) // batches to reuse
 		var running sync.WaitGroup
 		defer running.Wait()
 		defer cancel()
 		running.Go(func() {
 			defer close(inOrder)
 			defer close(todo)
-			inBatches(log, used, func(b *aheadBatch[In, Out]) bool {
+			inBatches(log, func(b *aheadBatch[In, Out]) bool {
 				for _, to := range []chan *aheadBatch[In, Out]{todo, inOrder} {
 					select {
 					case to <- b:
@@ -66,10 +65,6 @@ func Ahead[In, Out any](ctx context.Context, log iter.Seq2[In, error], work func
 				yield(none, b.err)
 				return
 			}
-			select {
-			case used <- b:
-			default:
-			}
 		}
 		if err := ctx.Err(); err != nil {
 			yield(none, err)
@@ -78,16 +73,9 @@ func Ahead[In, Out any](ctx context.Context, log iter.Seq2[In, error], work func
 }
 
 // inBatches sends the log in batches until it ends or send returns false.
-func inBatches[In, Out any](log iter.Seq2[In, error], used <-chan *aheadBatch[In, Out], send func(*aheadBatch[In, Out]) bool) {
+func inBatches[In, Out any](log iter.Seq2[In, error], send func(*aheadBatch[In, Out]) bool) {
 	next := func() *aheadBatch[In, Out] {
-		select {
-		case b := <-used:
-			clear(b.records)
-			clear(b.made)
-			return &aheadBatch[In, Out]{records: b.records[:0], made: b.made[:0], done: make(chan struct{})}
-		default:
-			return &aheadBatch[In, Out]{records: make([]In, 0, aheadSize), made: make([]Out, 0, aheadSize), done: make(chan struct{})}
-		}
+		return &aheadBatch[In, Out]{records: make([]In, 0, aheadSize), made: make([]Out, 0, aheadSize), done: make(chan struct{})}
 	}
 	b := next()
 	for r, err := range log {
