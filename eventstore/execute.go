@@ -52,8 +52,8 @@ const maxTries = 16
 // changed the stream first, it loads and decides again; after maxTries the error
 // is ErrBusy.
 //
-// With a claim, Append looks up the key, and Execute does before it returns any other
-// error. If the same command succeeded before under the key, the result is the
+// With a claim, the key is looked up first, by Append again, and once more before any
+// other error is returned. If the same command succeeded before under the key, the result is the
 // earlier event, with Replayed set. A key that was claimed with another
 // fingerprint is a *ClaimedError; so is a provider's reference that was used.
 //
@@ -93,22 +93,16 @@ func maybeStale(e domain.Event, err error) bool {
 }
 
 func execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
+	if r, ok, err := claimedBefore(ctx, l, s, start, o, nil); ok || err != nil { // so it need not wait for a commit
+		return r, err
+	}
 	for range maxTries {
 		r, err := try(ctx, l, s, start, cmd, o)
 		if err == nil || ctx.Err() != nil {
 			return r, err
 		}
-		if o.Claim != nil {
-			earlier, ok, lookupErr := claimedBefore(ctx, l.Store, s.Project, o.Claim, err)
-			if ok && earlier.Commit == o.EventID {
-				return ownResult(ctx, l, s, start, earlier)
-			}
-			if ok {
-				return replay[S](l, earlier, o.Claim)
-			}
-			if lookupErr != nil {
-				return Result[S]{}, lookupErr // without the lookup, err may be the wrong result
-			}
+		if earlier, ok, lookupErr := claimedBefore(ctx, l, s, start, o, err); ok || lookupErr != nil {
+			return earlier, lookupErr // without the lookup, err may be the wrong result
 		}
 		if o.New || !errors.As(err, new(*ConflictError)) {
 			return Result[S]{}, err
@@ -117,13 +111,24 @@ func execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 	return Result[S]{}, ErrBusy
 }
 
-// claimedBefore finds the record that claimed the key of a failed command: after
-// any failure, also a full disk, the same command may have succeeded before.
-func claimedBefore(ctx context.Context, s Store, project string, c *Claim, failed error) (Stored, bool, error) {
-	if claimed, ok := errors.AsType[*ClaimedError](failed); ok {
-		return claimed.Value, true, nil
+// claimedBefore is the result of the command that claimed the key, if one did: after any failure,
+// also a full disk, the same command may have succeeded before.
+func claimedBefore[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, o Order, failed error) (r Result[S], ok bool, err error) {
+	if o.Claim == nil {
+		return r, false, nil
 	}
-	return s.Claimed(ctx, project, c.Key)
+	var earlier Stored
+	if claimed, is := errors.AsType[*ClaimedError](failed); is {
+		earlier = claimed.Value
+	} else if earlier, ok, err = l.Store.Claimed(ctx, s.Project, o.Claim.Key); !ok || err != nil {
+		return r, false, err
+	}
+	if earlier.Commit == o.EventID {
+		r, err = ownResult(ctx, l, s, start, earlier)
+	} else {
+		r, err = replay[S](l, earlier, o.Claim)
+	}
+	return r, true, err
 }
 
 // ownResult is the result of a command whose event was recorded, although Append returned an error.
