@@ -16,12 +16,12 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-// Verify checks the whole log: the structure of the file (of a log that was opened for reading by
-// bbolt's own check too), checksums, positions without gaps, each record's link to the one before
-// it in its stream, the heads and the index of idempotency keys against the records. Every record and
-// every head is searched for as reads do. Whether details are those that an event commits to, its
-// decoder says. The error is an *eventstore.CorruptError, the first that is found, ErrClosed or the
-// context's. Commits continue meanwhile; the file may grow a little more than usual.
+// Verify checks the whole log: the structure of the file, checksums, positions without gaps, each
+// record's link to the one before it in its stream, the heads and the index of claims against the
+// records. Every record and every head is searched for as reads do. Whether details are those that
+// an event commits to, its decoder says. The error is an *eventstore.CorruptError, the first that is
+// found, ErrClosed or the context's. Commits continue meanwhile; the file may grow a little more than
+// usual.
 func (s *Store) Verify(ctx context.Context) error { return s.verify(ctx, rowCache, false) }
 
 // VerifyStructure is Verify without decoding the bodies, for a caller that scans
@@ -40,11 +40,7 @@ func (s *Store) verify(ctx context.Context, cached int, bodiless bool) error {
 	if _, err := s.tail.Last(); err != nil {
 		return err
 	}
-	err := s.file.Check(boltfile.Check{Pace: ctx.Err})
-	if err == nil && s.readOnly {
-		err = s.file.CheckAgain(ctx)
-	}
-	switch {
+	switch err := s.file.Check(boltfile.Check{Pace: ctx.Err}); {
 	case errors.Is(err, boltfile.ErrClosed):
 		return eventstore.ErrClosed
 	case boltfile.Damaged(err):

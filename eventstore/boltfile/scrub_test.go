@@ -141,7 +141,7 @@ func left(t testing.TB, path string) map[uint64]bool {
 // only fails unless the file is sound and holds the marks of the values that it has, and no others.
 func (m *marked) only(t testing.TB) {
 	t.Helper()
-	if err := errors.Join(m.file.Check(Check{}), m.file.CheckAgain(t.Context()), readMarked(m.file)); err != nil {
+	if err := errors.Join(m.file.Check(Check{}), bboltCheck(m.file), readMarked(m.file)); err != nil {
 		t.Fatal(err)
 	}
 	found := left(t, m.file.path)
