@@ -59,9 +59,9 @@ type File struct {
 	second int64 // where the second page begins
 	ro     bool
 
-	writing  sync.Mutex
-	unsynced bool         // the last commit failed; guarded by writing
-	longest  atomic.Int64 // that the file was seen to be
+	writing  chan struct{} // has room for one: the lock of writers, who may hold it for long
+	unsynced bool          // the last commit failed; guarded by writing
+	longest  atomic.Int64  // that the file was seen to be
 	closing  atomic.Bool
 
 	reading sync.Mutex
@@ -78,7 +78,7 @@ type File struct {
 // Open opens a file and takes its lock without waiting. The error is a
 // *DamagedError, a *ForeignError, ErrLocked, ErrMoved or the system's.
 func Open(path string, o Options) (_ *File, err error) {
-	f := &File{path: path, ro: o.ReadOnly, readers: make(map[int]int), broken: make(chan struct{})}
+	f := &File{path: path, ro: o.ReadOnly, writing: make(chan struct{}, 1), readers: make(map[int]int), broken: make(chan struct{})}
 	defer func() {
 		if err != nil && f.file != nil {
 			_ = release(f.file) // bbolt may have lost track of it
@@ -312,8 +312,8 @@ func (f *File) Guard(fn func() error) error {
 // panic, or if the file was truncated, it is broken.
 func (f *File) Update(fn func(*bbolt.Tx) error) error {
 	// bbolt's lock of writers stays locked after a panic.
-	f.writing.Lock()
-	defer f.writing.Unlock()
+	f.writing <- struct{}{}
+	defer func() { <-f.writing }()
 	switch {
 	case f.Err() != nil:
 		return f.Err()
@@ -348,8 +348,8 @@ func (f *File) Close() error {
 	if f.closing.Swap(true) {
 		return nil
 	}
-	f.writing.Lock()
-	defer f.writing.Unlock()
+	f.writing <- struct{}{}
+	defer func() { <-f.writing }()
 	if f.Err() != nil {
 		return release(f.file)
 	}

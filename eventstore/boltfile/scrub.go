@@ -73,8 +73,12 @@ func (f *File) Scrub(ctx context.Context) error {
 // scrubFrom overwrites the unused pages from one on, as many as may be at once. It answers where to go
 // on, and whether there are more: the same page if readers of an older state did not end in time.
 func (f *File) scrubFrom(ctx context.Context, page uint64) (next uint64, more bool, err error) {
-	f.writing.Lock()
-	defer f.writing.Unlock()
+	select {
+	case f.writing <- struct{}{}:
+		defer func() { <-f.writing }()
+	case <-ctx.Done():
+		return 0, false, ctx.Err()
+	}
 	switch {
 	case f.Err() != nil:
 		return 0, false, f.Err()

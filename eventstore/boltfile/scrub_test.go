@@ -307,6 +307,29 @@ func TestScrubWaitsForReaders(t *testing.T) {
 	m.only(t)
 }
 
+// TestScrubWaitsForAWriter: Scrub ends with its context, also while a writer never ends its transaction,
+// as a leader does that waits for the other nodes' answers.
+func TestScrubWaitsForAWriter(t *testing.T) {
+	t.Parallel()
+	m := openMarked(t, filepath.Join(t.TempDir(), "marked.db"), 1)
+	must(t, m.change(10, 0))
+	begun, end, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- m.file.Update(func(*bbolt.Tx) error { close(begun); <-end; return nil })
+	}()
+	<-begun
+	ctx, cancel := context.WithTimeout(t.Context(), 4*scrubWait)
+	defer cancel()
+	if err := m.file.Scrub(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while a writer goes on: %v", err)
+	}
+	close(end)
+	must(t, <-ended)
+	must(t, m.change(1, 1))
+	must(t, m.file.Scrub(t.Context()))
+	m.only(t)
+}
+
 // TestScrubTornByAPowerCut: whichever of the overwritten pages reach the disk, the file is sound and
 // holds every value.
 func TestScrubTornByAPowerCut(t *testing.T) {
