@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -204,52 +203,42 @@ func openFile(path string, readOnly bool, atOnce uint64) (*boltfile.File, error)
 	f, err := boltfile.Open(path, boltfile.Options{
 		ReadOnly: readOnly, AtOnce: atOnce, Check: boltfile.Check{Leaves: notRecords},
 	})
-	var foreignFile *boltfile.ForeignError
+	if err != nil {
+		return nil, whyClosed(path, err)
+	}
+	return f, nil
+}
+
+// whyClosed explains an error of boltfile.
+func whyClosed(path string, err error) error {
+	var damage *boltfile.DamagedError
 	switch {
-	case err == nil:
-		return f, nil
 	case errors.Is(err, os.ErrNotExist):
-		err = &OpenError{
+		return &OpenError{
 			Path: path, Err: ErrMissing,
 			Advice: "check the path of the data directory, or make a new one with payledger init",
 		}
 	case errors.Is(err, unix.EISDIR):
-		err = foreign(path, "a directory")
+		return foreign(path, "a directory")
 	case errors.Is(err, boltfile.ErrLocked):
-		err = &OpenError{Path: path, Err: ErrLocked, Advice: "stop the payledger that runs on this data directory first"}
+		return &OpenError{Path: path, Err: ErrLocked, Advice: "stop the payledger that runs on this data directory first"}
 	case errors.Is(err, boltfile.ErrMoved):
-		err = replacing(path)
-	case errors.As(err, &foreignFile):
-		err = foreign(path, err.Error())
-	case boltfile.Damaged(err):
-		err = damaged(path, err.Error())
-	default:
-		err = &OpenError{Path: path, Err: err}
+		return &OpenError{Path: path, Err: ErrLocked, Detail: "it is being replaced", Advice: "try again"}
+	case errors.As(err, &damage) && damage.Foreign:
+		return foreign(path, err.Error())
+	case damage != nil:
+		return damaged(path, err.Error())
 	}
-	return nil, err
+	return &OpenError{Path: path, Err: err}
 }
 
 func notRecords(bucket string) bool { return bucket != string(bucketRecords) }
 
-func replacing(path string) error {
-	return &OpenError{Path: path, Err: ErrLocked, Detail: "it is being replaced", Advice: "try again"}
-}
-
 // Hold takes the lock of the log's file without reading it, so that no process can open it before
 // release. Errors are ErrMissing, ErrLocked and the system's.
 func Hold(path string) (release func() error, err error) {
-	release, err = boltfile.Hold(path)
-	switch {
-	case err == nil:
-		return release, nil
-	case errors.Is(err, os.ErrNotExist):
-		err = &OpenError{Path: path, Err: ErrMissing}
-	case errors.Is(err, boltfile.ErrLocked):
-		err = &OpenError{Path: path, Err: ErrLocked}
-	case errors.Is(err, boltfile.ErrMoved):
-		err = replacing(path)
-	default:
-		err = &OpenError{Path: path, Err: fmt.Errorf("locking: %w", err)}
+	if release, err = boltfile.Hold(path); err != nil {
+		return nil, whyClosed(path, err)
 	}
-	return nil, err
+	return release, nil
 }

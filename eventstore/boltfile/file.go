@@ -70,15 +70,13 @@ type File struct {
 	reserving sync.Mutex
 	reserved  int64 // blocks are reserved up to this offset
 
-	breaking sync.Once
-	broken   chan struct{} // closed with why
-	why      error
+	broken atomic.Pointer[error] // why a lock of bbolt may be stuck: the file can then only be closed
 }
 
 // Open opens a file and takes its lock without waiting. The error is a
-// *DamagedError, a *ForeignError, ErrLocked, ErrMoved or the system's.
+// *DamagedError, ErrLocked, ErrMoved or the system's.
 func Open(path string, o Options) (_ *File, err error) {
-	f := &File{path: path, ro: o.ReadOnly, writing: make(chan struct{}, 1), readers: make(map[int]int), broken: make(chan struct{})}
+	f := &File{path: path, ro: o.ReadOnly, writing: make(chan struct{}, 1), readers: make(map[int]int)}
 	defer func() {
 		if err != nil && f.file != nil {
 			_ = release(f.file) // bbolt may have lost track of it
@@ -165,7 +163,7 @@ func (f *File) inspect(o Options) (size int64, err error) {
 	case err != nil:
 		return 0, err
 	case !info.Mode().IsRegular():
-		return 0, &ForeignError{"not a regular file"}
+		return 0, &DamagedError{"not a regular file", true}
 	case info.Size() == 0 && o.Create:
 		return 0, nil
 	case info.Size() == 0:
@@ -197,25 +195,17 @@ func (f *File) Opened() Meta { return f.meta }
 // DB is for bbolt's settings and counters. Transactions are begun by File.
 func (f *File) DB() *bbolt.DB { return f.db }
 
-// Broken is closed when a lock of bbolt may be stuck: the file can then only be closed.
-func (f *File) Broken() <-chan struct{} { return f.broken }
-
 // Err says why the file is broken, nil if it is not.
 func (f *File) Err() error {
-	select {
-	case <-f.broken:
-		return f.why
-	default:
-		return nil
+	if why := f.broken.Load(); why != nil {
+		return *why
 	}
+	return nil
 }
 
 func (f *File) breaks(why error) error {
-	f.breaking.Do(func() {
-		f.why = f.explain(why)
-		close(f.broken)
-	})
-	return f.why
+	f.broken.CompareAndSwap(nil, new(f.explain(why)))
+	return f.Err()
 }
 
 // explain finds the reason of a fault in the file, if it can be seen there.

@@ -17,6 +17,4 @@ func Guard(fn func() error) (err error) {
 }
 
 // Damaged reports whether an error is about a damaged or foreign file.
-func Damaged(err error) bool {
-	return errors.As(err, new(*DamagedError)) || errors.As(err, new(*ForeignError))
-}
+func Damaged(err error) bool { return errors.As(err, new(*DamagedError)) }

@@ -29,8 +29,8 @@ func (m Meta) Size() int64 { return int64(m.Pages) * m.PageSize }
 
 // ReadMeta returns the newest state. A copy of it is far smaller than what a disk
 // writes at once, so a crash does not tear it: if one copy is unreadable, it was
-// damaged later, and bbolt would silently go back to the transaction before. A
-// *ForeignError means that nothing in the file is bbolt's.
+// damaged later, and bbolt would silently go back to the transaction before. The error
+// is a *DamagedError.
 func ReadMeta(f io.ReaderAt) (Meta, error) {
 	first, ok := readMeta(f, 0)
 	if !ok {
@@ -40,7 +40,7 @@ func ReadMeta(f io.ReaderAt) (Meta, error) {
 				return Meta{}, damage("the first page is unreadable")
 			}
 		}
-		return Meta{}, &ForeignError{}
+		return Meta{}, &DamagedError{"no page of it is known", true}
 	}
 	second, ok := readMeta(f, first.PageSize)
 	switch {
@@ -68,21 +68,14 @@ func readMeta(f io.ReaderAt, at int64) (Meta, bool) {
 		m.PageSize >= minPageSize && m.PageSize <= maxPageSize && m.Pages < 1<<40
 }
 
-// ForeignError: the file is not bbolt's.
-type ForeignError struct{ Reason string }
-
-func (e *ForeignError) Error() string {
-	if e.Reason == "" {
-		return "no page of it is known"
-	}
-	return e.Reason
-}
-
 // DamagedError: the file is not what was written.
-type DamagedError struct{ Reason string }
+type DamagedError struct {
+	Reason  string
+	Foreign bool // nothing in it is bbolt's
+}
 
 func (e *DamagedError) Error() string { return e.Reason }
 
 func damage(format string, args ...any) error {
-	return &DamagedError{fmt.Sprintf(format, args...)}
+	return &DamagedError{Reason: fmt.Sprintf(format, args...)}
 }

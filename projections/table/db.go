@@ -64,8 +64,6 @@ func (db *DB) open(path string, o boltfile.Options) error {
 		return nil
 	case errors.Is(err, boltfile.ErrLocked):
 		return fmt.Errorf("the file %s is in use by another process", path)
-	case boltfile.Damaged(err):
-		return Damage("%v", err)
 	}
 	return err
 }
@@ -87,11 +85,7 @@ func (db *DB) Sync() error {
 // and its error ends the check. What is wrong is a
 // *DamagedError. Values have checksums, which are checked when they are read.
 func (db *DB) Check(pace func() error) error {
-	err := db.file.Check(boltfile.Check{Pace: pace})
-	if boltfile.Damaged(err) {
-		return Damage("%v", err)
-	}
-	return err
+	return db.file.Check(boltfile.Check{Pace: pace})
 }
 
 // Scrub leaves no byte in the file that a Write deleted before the call: see boltfile.File.Scrub.
