@@ -111,7 +111,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/bolt",
 			why:     "the only place that knows how the log lies in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt/claims", "eventstore/bolt/recent", "eventstore/bolt/record", "eventstore/boltfile"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt/claims", "eventstore/bolt/record", "eventstore/boltfile"},
 			modules: []string{bbolt, "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -121,13 +121,6 @@ func rooms() []room {
 			ours:    []string{"eventstore/boltfile"},
 			modules: []string{"golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
-		},
-		{
-			folder:  "eventstore/bolt/recent",
-			why:     "what was recorded last, in memory alone: it knows no file",
-			ours:    []string{"domain", "eventstore"},
-			keepOut: []string{"encoding/json", "io", "net", "os"},
-			noClock: true,
 		},
 		{
 			folder:  "eventstore/bolt/record",

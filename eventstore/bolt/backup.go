@@ -27,7 +27,7 @@ const scrubTime = time.Second
 // Appends continue meanwhile. Until the copy is done no page that it needs is overwritten, so the
 // file grows by what is appended: a slow writer needs a time limit.
 func (s *Store) Backup(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error {
-	if _, err := s.tail.Last(); err != nil {
+	if _, err := s.tail.last(); err != nil {
 		return err
 	}
 	scrubbing, cancel := context.WithTimeout(ctx, scrubTime)

@@ -98,7 +98,7 @@ func (s *Store) publishStaged() error {
 	if s.publish == nil {
 		return nil
 	}
-	last := s.tail.Durable()
+	last := s.tail.durable
 	if err := s.publish(Batch{Tip{last, recordSum(s.staging.log, last)}, s.staging.values, s.staging.details}); err != nil {
 		return &undoneError{err}
 	}
@@ -199,7 +199,7 @@ func (s *Store) Tip() (Tip, error) {
 }
 
 func (s *Store) tipLocked() (t Tip, err error) {
-	if t.Last, err = s.tail.Last(); err == nil {
+	if t.Last, err = s.tail.last(); err == nil {
 		err = s.view(t.Last, func(tx *bbolt.Tx) error {
 			t.Sum = recordSum(tx.Bucket(bucketRecords), t.Last)
 			return nil

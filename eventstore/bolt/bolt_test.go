@@ -17,7 +17,6 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt/claims"
-	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/storetest"
 	"payledger/notifier/health/healthtest"
@@ -61,12 +60,12 @@ func appendAll(t *testing.T, s *Store, n int, expect func(int) eventstore.Positi
 func TestBeyondTheRecordsInMemory(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
-	const n = recent.MaxRecords + 500
+	const n = tailRecords + 500
 	path := newLog(t)
 	s := reopened(t, path)
 	first := appendAll(t, s, n, func(int) eventstore.Position { return 0 })
-	for at, want := range map[eventstore.Position]bool{n: true, n - recent.MaxRecords + 1: true, n - recent.MaxRecords: false} {
-		if _, ok := s.tail.Record(at); ok != want {
+	for at, want := range map[eventstore.Position]bool{n: true, n - tailRecords + 1: true, n - tailRecords: false} {
+		if _, ok := s.tail.record(at); ok != want {
 			t.Errorf("position %d of %d is in memory: %v", at, n, ok)
 		}
 	}

@@ -81,7 +81,7 @@ const foreverDir = "forever"
 // cover.
 func (s *Store) openClaims() error {
 	x := &indexes{}
-	err := s.view(s.tail.Durable(), func(tx *bbolt.Tx) error {
+	err := s.view(s.tail.durable, func(tx *bbolt.Tx) error {
 		var ok bool
 		if s.staging.spans, ok = spansOf(tx); !ok {
 			return damaged(s.path, "its list of the idempotency keys that are remembered makes no sense")
@@ -102,7 +102,7 @@ func (s *Store) openClaims() error {
 		x.forever, err = claims.Open(c)
 		return err
 	})
-	for at := eventstore.Position(0); err == nil && at <= s.tail.Durable(); {
+	for at := eventstore.Position(0); err == nil && at <= s.tail.durable; {
 		at = max(at, eventstore.Position(min(x.keys.Next(), x.forever.Next())))
 		at, err = s.rebuildClaims(x, at)
 	}
@@ -130,7 +130,7 @@ func (s *Store) openClaims() error {
 // are then incomplete.
 func (s *Store) rebuildClaims(x *indexes, from eventstore.Position) (next eventstore.Position, err error) {
 	const atOnce = 1 << 14
-	next = min(from+atOnce, s.tail.Durable()+1)
+	next = min(from+atOnce, s.tail.durable+1)
 	d := record.Decoder{Bodiless: true}
 	err = s.view(from, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bucketRecords).Cursor()

@@ -95,7 +95,7 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 		// before it, and written into the transaction, which is in memory. Only
 		// this function moves durable, so it reads it without a lock. A crash here
 		// leaves the file as it was.
-		staged.begin(tx, s.tail.Durable())
+		staged.begin(tx, s.tail.durable)
 		if err := stage(); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 		s.slowDown()
 		// The indexes of claims write durable records only to their files; what a crash takes of these is
 		// rebuilt.
-		s.tail.Publish(staged.records, staged.erased)
+		s.tail.publish(staged.records, staged.erased)
 		staged.durableNow()
 		if len(staged.erased) > 0 {
 			s.erased()

@@ -54,7 +54,7 @@ func (l *foreverLog) claim(i int, forever bool) error {
 // when there are more of them.
 func flushClaims(t *testing.T, s *Store) {
 	t.Helper()
-	last, _ := s.tail.Record(s.tail.Durable())
+	last, _ := s.tail.record(s.tail.durable)
 	for i, x := range s.claims.both() {
 		dir := claimsDir(s.path)
 		if i == 1 {

@@ -26,7 +26,7 @@ func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 	case s.space.isLow():
 		return eventstore.ErrFull
 	}
-	last, err := s.tail.Last()
+	last, err := s.tail.last()
 	switch {
 	case err != nil:
 		return err

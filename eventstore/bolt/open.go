@@ -14,7 +14,6 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 )
@@ -157,7 +156,7 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	case err != nil:
 		return nil, err
 	}
-	s.tail = recent.NewTail(last)
+	s.tail = newTail(last)
 	if !readOnly {
 		err = s.openClaims()
 	}

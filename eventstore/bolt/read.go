@@ -84,7 +84,7 @@ func (s *Store) stream(ctx context.Context, st eventstore.Stream, after eventsto
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	records, next, durable, known, err := s.tail.Stream(st, after)
+	records, next, durable, known, err := s.tail.stream(st, after)
 	if err != nil || (known && next <= after) {
 		return records, err
 	}
@@ -143,7 +143,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if err := ctx.Err(); err != nil {
 		return r, false, err
 	}
-	durable, err := s.tail.Last()
+	durable, err := s.tail.last()
 	if err != nil {
 		return r, false, err
 	}
@@ -155,7 +155,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if err != nil || at == 0 || at > durable {
 		return r, false, err
 	}
-	if r, ok = s.tail.Record(at); !ok {
+	if r, ok = s.tail.record(at); !ok {
 		err = s.view(at, func(tx *bbolt.Tx) error {
 			r, err = recordAt(tx.Bucket(bucketRecords), at)
 			return err
@@ -192,7 +192,7 @@ func (s *Store) Last(ctx context.Context) (eventstore.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	return s.tail.Last()
+	return s.tail.last()
 }
 
 // LastOf implements eventstore.Store.
@@ -200,7 +200,7 @@ func (s *Store) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Pos
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	return s.tail.LastOf(f)
+	return s.tail.lastOf(f)
 }
 
 // LastID is the greatest event id in the log, zero for an empty log. New ids have
@@ -209,7 +209,7 @@ func (s *Store) LastID(ctx context.Context) (id domain.ID, err error) {
 	if err := ctx.Err(); err != nil {
 		return id, err
 	}
-	last, err := s.tail.Last()
+	last, err := s.tail.last()
 	if err != nil {
 		return id, err
 	}
@@ -241,7 +241,7 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 	if err := ctx.Err(); err != nil {
 		return dst, after, err
 	}
-	dst, reached, durable, ok, err := s.tail.After(dst, after, f, chunkRecords)
+	dst, reached, durable, ok, err := s.tail.after(dst, after, f, chunkRecords)
 	if ok || err != nil {
 		return dst, reached, err
 	}

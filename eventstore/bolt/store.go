@@ -10,7 +10,6 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/boltfile"
 )
 
@@ -62,7 +61,7 @@ type Store struct {
 	logID     domain.ID
 	space     *space
 	slower    time.Duration // Options.SyncDelay
-	tail      *recent.Tail
+	tail      *tail
 	queue     *queue
 	claims    *indexes                // nil if readOnly
 	staging   staging                 // guarded by writing, as is unsaved
@@ -198,7 +197,7 @@ func (s *Store) Close() error {
 		close(s.closing)
 		s.queue.close()
 		s.committer.Wait()
-		s.tail.Close()
+		s.tail.close()
 		if s.claims != nil {
 			s.claims.close()
 		}

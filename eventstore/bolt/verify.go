@@ -37,7 +37,7 @@ const rowCache = 1 << 12
 const verifyAtOnce = 1 << 12
 
 func (s *Store) verify(ctx context.Context, cached int, bodiless bool) error {
-	if _, err := s.tail.Last(); err != nil {
+	if _, err := s.tail.last(); err != nil {
 		return err
 	}
 	switch err := s.file.Check(boltfile.Check{Pace: ctx.Err}); {
@@ -77,7 +77,7 @@ type verifier struct {
 // run works in short transactions, so that no page is kept from reuse for long. Between them
 // records do not change, and heads change to records after those that were seen.
 func (v *verifier) run(s *Store) error {
-	last, err := s.tail.Last()
+	last, err := s.tail.last()
 	if err != nil {
 		return err
 	}
