@@ -116,7 +116,7 @@ func (s *Store) watch() {
 
 // saveIfReplaced saves the file if it lost its name; the error says so.
 func (s *Store) saveIfReplaced() error {
-	if s.readOnly || s.yields || s.file.Err() != nil {
+	if s.readOnly || s.options.Replaceable || s.file.Err() != nil {
 		return nil
 	}
 	s.writing.Lock()

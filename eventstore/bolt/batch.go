@@ -79,7 +79,7 @@ func (e *undoneError) Error() string { return e.err.Error() }
 // fits is how many of the first commits one transaction takes: all, unless they are
 // published.
 func (s *Store) fits(commits []*pending) int {
-	if s.publish == nil {
+	if s.options.Publish == nil {
 		return len(commits)
 	}
 	n, size := 0, 0
@@ -95,11 +95,11 @@ func (s *Store) fits(commits []*pending) int {
 // publishStaged asks Options.Publish for what is staged, also when all commits were
 // refused: a refusal is right only if this is the newest state of the log.
 func (s *Store) publishStaged() error {
-	if s.publish == nil {
+	if s.options.Publish == nil {
 		return nil
 	}
 	last := s.tail.durable
-	if err := s.publish(Batch{Tip{last, recordSum(s.staging.log, last)}, s.staging.values, s.staging.details}); err != nil {
+	if err := s.options.Publish(Batch{Tip{last, recordSum(s.staging.log, last)}, s.staging.values, s.staging.details}); err != nil {
 		return &undoneError{err}
 	}
 	return nil
@@ -120,8 +120,8 @@ func (s *Store) Extend(b Batch) (Tip, error) {
 	}
 	n, err := s.write(pagesOf(len(b.Records), size), func() error { return s.extend(b) })
 	s.saveReplaced()
-	if n > 0 {
-		s.counted(n, 0)
+	if n > 0 && s.options.Committed != nil {
+		s.options.Committed(n, 0)
 	}
 	if err != nil {
 		return Tip{}, err

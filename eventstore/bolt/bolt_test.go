@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"math"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -126,7 +127,7 @@ func TestFreeSpace(t *testing.T) {
 		}
 	}
 	do(0, nil)
-	s.space = newSpace(path, math.MaxUint64)
+	s.options.MinFree = math.MaxUint64
 	do(1, eventstore.ErrFull)
 	if p, err := s.Last(t.Context()); p != 1 || err != nil {
 		t.Errorf("Last = %d, %v", p, err)
@@ -134,10 +135,18 @@ func TestFreeSpace(t *testing.T) {
 	if r, err := s.stream(t.Context(), commitOf(0, 0).Record.Stream, 0); len(r) != 1 || err != nil {
 		t.Errorf("Load: %v, %v", r, err)
 	}
-	s.space = newSpace(path, 1)
+	s.options.MinFree = 1
 	do(2, nil)
 	if err := s.Err(); err != nil {
 		t.Errorf("a full disk is not fatal: %v", err)
+	}
+	s.options.MinFree = math.MaxUint64
+	if err := s.Refuses(); !errors.Is(err, eventstore.ErrFull) {
+		t.Errorf("Refuses: %v", err)
+	}
+	s.path = filepath.Join(path, "none", "x") // what the file system cannot tell stops nothing
+	if s.isLow() {
+		t.Error("the space is low, and nothing is known of it")
 	}
 }
 

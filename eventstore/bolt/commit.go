@@ -26,8 +26,8 @@ func (s *Store) commitAll() {
 		began := time.Now()
 		durable := s.commit(g)
 		p = groupPolicy{took: time.Since(began), awaited: g.awaited}
-		if durable > 0 {
-			s.counted(durable, p.took)
+		if durable > 0 && s.options.Committed != nil {
+			s.options.Committed(durable, p.took)
 		}
 	}
 }
@@ -56,8 +56,8 @@ func (s *Store) commit(g *group) (durable int) {
 			}
 			return s.publishStaged()
 		})
-		if durable += n; err == nil {
-			s.published()
+		if durable += n; err == nil && s.options.Published != nil {
+			s.options.Published()
 		}
 		if err != nil {
 			refuse(rest, err)
@@ -123,8 +123,11 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 		// rebuilt.
 		s.tail.publish(staged.records, staged.erased)
 		staged.durableNow()
-		if len(staged.erased) > 0 {
-			s.erased()
+		if s.options.Newest != nil {
+			s.options.Newest(staged.newest)
+		}
+		if len(staged.erased) > 0 && s.options.Erased != nil {
+			s.options.Erased()
 		}
 		return len(staged.records), nil
 	case errors.Is(err, errNothing):
@@ -151,7 +154,7 @@ func (s *Store) unwritable() error {
 	if err := s.stopped(); err != nil {
 		return err
 	}
-	if s.space.isLow() {
+	if s.isLow() {
 		return eventstore.ErrFull
 	}
 	return nil
@@ -193,7 +196,7 @@ func (s *Store) update(fn func(*bbolt.Tx) error) error {
 // slowDown sleeps for what the two syncs of a group, of its pages and of the meta page, take longer
 // on the disk of Options.SyncDelay.
 func (s *Store) slowDown() {
-	if s.slower > 0 {
-		<-time.After(s.slower)
+	if s.options.SyncDelay > 0 {
+		<-time.After(s.options.SyncDelay)
 	}
 }

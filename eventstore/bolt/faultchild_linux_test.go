@@ -42,7 +42,7 @@ func TestFaultChild(t *testing.T) {
 	}
 	noSync := os.Getenv(childNoSync) != ""
 	s.file.DB().NoSync, s.file.DB().NoGrowSync = noSync, noSync
-	s.space = newSpace(path, 1)
+	s.options.MinFree = 1
 	s.committer.Go(func() {
 		// strace counts the calls of each thread separately.
 		runtime.LockOSThread()

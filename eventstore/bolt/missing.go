@@ -20,11 +20,8 @@ const (
 // NoteMissingCheckpoint records permanently that the log, with the records that it has now, was
 // opened without the checkpoint that had been signed for it. It is called before the first Append.
 func (s *Store) NoteMissingCheckpoint(at time.Time) error {
-	switch {
-	case s.readOnly:
+	if s.readOnly {
 		return ErrReadOnly
-	case s.space.isLow():
-		return eventstore.ErrFull
 	}
 	last, err := s.tail.last()
 	switch {
@@ -35,7 +32,7 @@ func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if err := s.stopped(); err != nil {
+	if err := s.unwritable(); err != nil {
 		return err
 	}
 	err = s.update(func(tx *bbolt.Tx) error {

@@ -1,13 +1,11 @@
 package bolt
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
 	"os"
 	"path/filepath"
-	"time"
 
 	bbolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
@@ -103,21 +101,7 @@ func Open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.slower, s.yields = o.SyncDelay, o.Replaceable
-	s.publish, s.staging.observe = o.Publish, o.Newest
-	if o.Published != nil {
-		s.published = o.Published
-	}
-	if o.Report != nil {
-		s.report = o.Report
-	}
-	if o.Erased != nil {
-		s.erased = o.Erased
-	}
-	if o.Committed != nil {
-		s.counted = o.Committed
-	}
-	s.space = newSpace(filepath.Dir(path), cmp.Or(o.MinFree, DefaultFloor))
+	s.options = o
 	s.begin()
 	return s, nil
 }
@@ -129,7 +113,7 @@ func OpenReadOnly(path string) (*Store, error) { return open(path, true, math.Ma
 
 func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	s := &Store{
-		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {}, counted: func(int, time.Duration) {}, published: func() {}, erased: func() {},
+		path: path, readOnly: readOnly, queue: newQueue(),
 		fatal: make(chan struct{}), closing: make(chan struct{}), sound: make(chan struct{}),
 	}
 	if s.file, err = openFile(path, readOnly, atOnce); err != nil {

@@ -23,8 +23,6 @@ type staging struct {
 	spans  spans
 	before spans // the durable ones
 
-	observe func(newest domain.ID) // Options.Newest
-
 	durable eventstore.Position
 	records []eventstore.Stored   // staged, at the positions after durable
 	values  [][]byte              // of the records, as they are stored, without details
@@ -156,9 +154,6 @@ func (g *staging) durableNow() {
 	g.index.durable(&g.records[len(g.records)-1])
 	if g.before.first() != g.spans.first() {
 		g.index.keys.Forget(uint64(g.spans.first()))
-	}
-	if g.observe != nil {
-		g.observe(g.newest)
 	}
 }
 

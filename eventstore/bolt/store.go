@@ -16,8 +16,7 @@ import (
 // Options are the settings of Open. The zero value is the default.
 type Options struct {
 	// MinFree is the free space, in bytes, on the log's file system below
-	// which commits fail with eventstore.ErrFull; 0 is DefaultFloor. It must
-	// be more than is written in a second.
+	// which commits fail with eventstore.ErrFull; 0 is DefaultFloor.
 	MinFree uint64
 	// SyncDelay is added to each of a group's two syncs, to measure what a slower
 	// disk would do.
@@ -51,23 +50,16 @@ type Options struct {
 // Store is an event log in a file. It is safe for concurrent use and holds
 // the file's lock until Close.
 type Store struct {
-	path      string
-	file      *boltfile.File
-	readOnly  bool
-	report    func(error)              // Options.Report
-	counted   func(int, time.Duration) // Options.Committed
-	erased    func()                   // Options.Erased; never nil
-	yields    bool                     // Options.Replaceable
-	logID     domain.ID
-	space     *space
-	slower    time.Duration // Options.SyncDelay
-	tail      *tail
-	queue     *queue
-	claims    *indexes                // nil if readOnly
-	staging   staging                 // guarded by writing, as is unsaved
-	publish   func(Batch) error       // Options.Publish
-	published func()                  // Options.Published; never nil
-	unsaved   *boltfile.ReplacedError // the file lost its name and is to be saved
+	path     string
+	file     *boltfile.File
+	readOnly bool
+	options  Options
+	logID    domain.ID
+	tail     *tail
+	queue    *queue
+	claims   *indexes                // nil if readOnly
+	staging  staging                 // guarded by writing, as is unsaved
+	unsaved  *boltfile.ReplacedError // the file lost its name and is to be saved
 
 	background sync.WaitGroup // the goroutines other than the committer
 	committer  sync.WaitGroup
@@ -152,6 +144,12 @@ func (s *Store) fail(err error) {
 
 func (s *Store) end() { s.fatalOnce.Do(func() { close(s.fatal) }) }
 
+func (s *Store) report(err error) {
+	if s.options.Report != nil {
+		s.options.Report(err)
+	}
+}
+
 // Suspended says why no commits are made although the store is open: the file is
 // damaged, and they would make it worse. It is nil while commits are made.
 func (s *Store) Suspended() error {
@@ -167,7 +165,7 @@ func (s *Store) Refuses() error {
 	if err := s.stopped(); err != nil {
 		return err
 	}
-	if s.space.isLowNow() {
+	if s.isLow() {
 		return eventstore.ErrFull
 	}
 	return nil

@@ -122,8 +122,7 @@ func TestLargeFilesAreCheckedBeside(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		s.space = newSpace(path, 1)
-		s.report = report
+		s.options = Options{MinFree: 1, Report: report}
 		s.begin()
 		return s, nil
 	}
