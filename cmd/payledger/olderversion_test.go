@@ -181,7 +181,7 @@ func TestNewerFiles(t *testing.T) {
 		from, to string // in the value of a key in the bucket meta
 		want     []string
 	}{
-		"ledger.db":      {datadir.Dir.Ledger, "payledger event log ", "payledger event log 9", []string{"newer payledger", "run the version that wrote it, or a newer one"}},
+		"ledger.db":      {datadir.Dir.Ledger, "payledger event log ", "payledger event log 99", []string{"newer payledger", "run the version that wrote it, or a newer one"}},
 		"projections.db": {datadir.Dir.Projections, `{"format":`, `{"format":99`, []string{"start the newer version", "delete the file"}},
 	} {
 		t.Run(name, func(t *testing.T) {

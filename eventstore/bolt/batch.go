@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	bbolt "go.etcd.io/bbolt"
@@ -160,21 +161,19 @@ func (s *Store) extend(b Batch) error {
 		if err != nil {
 			return diverged(at, "%v", err)
 		}
-		key, head, err := staged.head(r.Stream)
-		if err != nil {
+		key, before, err := staged.follows(&r)
+		switch {
+		case errors.As(err, new(*eventstore.CorruptError)):
 			return &undoneError{err}
-		}
-		if r.Prev != head.position || r.Sequence != head.sequence+1 {
-			return diverged(at, "the record does not follow the one before it in its stream")
-		}
-		c := eventstore.Commit{ID: r.Commit, Record: eventstore.Record{Stream: r.Stream, Expect: r.Prev, Body: r.Body, Details: r.Details}, Claim: r.Claim}
-		if err := c.Validate(); err != nil {
+		case err != nil:
 			return diverged(at, "%v", err)
+		case r.Prev != before.position:
+			return diverged(at, "the record does not follow the one before it in its stream")
 		}
 		var p pending
 		if r.Claim != nil {
 			p.name = nameOf(r.Stream.Project, r.Claim)
-			switch taken, err := staged.index.find(p.name, r.Claim); {
+			switch taken, err := claimed(staged.index, p.name); {
 			case err != nil:
 				return &undoneError{err}
 			case taken != 0:
@@ -184,9 +183,7 @@ func (s *Store) extend(b Batch) error {
 		if err := staged.putValue(&r, value, key); err != nil {
 			return err
 		}
-		if err := staged.stage(&r, p.name); err != nil {
-			return err
-		}
+		staged.stage(&r, p.name)
 	}
 	return nil
 }

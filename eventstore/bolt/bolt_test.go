@@ -150,52 +150,44 @@ func TestFreeSpace(t *testing.T) {
 	}
 }
 
-// The index of idempotency keys keeps three spans of time and forgets the oldest.
-func TestClaimsAge(t *testing.T) {
+// spanMillis is a step of a test's clock: 15 days.
+const spanMillis = 15 * 24 * 60 * 60 * 1000
+
+// A key is remembered whatever the clock does: for years, and when it jumps ahead or back.
+func TestClaimsDoNotAge(t *testing.T) {
 	t.Parallel()
 	path := newLog(t)
 	s := reopened(t, path)
-	for period := range 12 {
-		// The first key of each period is a new one and opens the period.
-		for _, i := range []int{1, 0, 2} {
-			c := commitOf(10*period+i, 0)
-			c.Claim.Key = domain.Digest{byte(i + 1)}
-			if i == 1 {
-				c.Claim.Key[1] = byte(period)
-			}
-			if err := c.ID.SetTime(uint64(100+period) * spanMillis); err != nil {
+	for i, period := range []uint64{100, 101, 102, 103, 104, 500, 111, 500, 5000, 100} {
+		for n, again := range []bool{i > 0, false} {
+			c := commitOf(10*i+n, 0)
+			c.Claim.Key = domain.Digest{byte(n * (i + 1))}
+			if err := c.ID.SetTime(period * spanMillis); err != nil {
 				t.Fatal(err)
 			}
 			_, err := eventstore.AppendOne(t.Context(), s, c)
 			var claimed *eventstore.ClaimedError
-			if again := i != 1 && period%3 != 0; again != errors.As(err, &claimed) || (err != nil && claimed == nil) {
-				t.Errorf("key %d in period %d: %v", i, period, err)
+			if again != errors.As(err, &claimed) || (err != nil && claimed == nil) {
+				t.Errorf("key %d in period %d: %v", n, period, err)
 			}
 		}
 		if err := s.Verify(t.Context()); err != nil {
 			t.Fatalf("period %d: %v", period, err)
 		}
-		if period%5 == 4 {
+		if i%3 == 2 {
 			_ = s.Close()
 			s = reopened(t, path)
 		}
 	}
-	// After a long silence, or a jump of the clock, only one span is forgotten. Ids
-	// from before it count as new ones.
-	for i, period := range []uint64{500, 111, 500} {
-		c := commitOf(1000+i, 0)
-		if err := c.ID.SetTime(period * spanMillis); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := eventstore.AppendOne(t.Context(), s, c); err != nil {
-			t.Fatal(err)
-		}
+	// A log of before may have a key twice, because it was forgotten.
+	c := commitOf(1000, 0)
+	c.Claim.Key = domain.Digest{}
+	s.claims.Remove(nameOf(c.Record.Stream.Project, c.Claim), 1)
+	if _, err := eventstore.AppendOne(t.Context(), s, c); err != nil {
+		t.Fatal(err)
 	}
 	if err := s.Verify(t.Context()); err != nil {
 		t.Error(err)
-	}
-	if n := len(s.staging.spans); n != spansKept {
-		t.Errorf("%d spans of claims are left", n)
 	}
 }
 
@@ -255,10 +247,6 @@ func TestVerifyFinds(t *testing.T) {
 			index.Add(nameOf(r.Stream.Project, r.Claim), 1)
 			return nil
 		},
-		"a span too few": func(tx *bbolt.Tx, _ eventstore.Stored) error { return tx.Bucket(bucketMeta).Delete(keySpans) },
-		"spans of no sense": func(tx *bbolt.Tx, _ eventstore.Stored) error {
-			return tx.Bucket(bucketMeta).Put(keySpans, make([]byte, spanSize))
-		},
 		"no newest id": func(tx *bbolt.Tx, _ eventstore.Stored) error {
 			return tx.Bucket(bucketMeta).Put(keyNewest, make([]byte, 16))
 		},
@@ -276,7 +264,7 @@ func TestVerifyFinds(t *testing.T) {
 		},
 	} {
 		s := reopened(t, newLog(t))
-		index = s.claims.keys
+		index = s.claims
 		var last eventstore.Stored
 		for i, expect := range []eventstore.Position{0, 0, 2} {
 			c := commitOf(i, expect)

@@ -3,7 +3,6 @@ package bolt
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"os"
 
@@ -11,6 +10,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
 	"payledger/eventstore/boltfile"
 )
 
@@ -54,14 +54,11 @@ func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[
 
 // builder writes records in large transactions.
 type builder struct {
-	db     *bbolt.DB
-	tx     *bbolt.Tx // nil: none is open
-	group  staging
-	size   int // of the bodies in the transaction
-	n      int // of the records in it
-	last   eventstore.Position
-	newest domain.ID
-	spans  spans
+	db    *bbolt.DB
+	tx    *bbolt.Tx // nil: none is open
+	group staging
+	size  int // of the bodies in the transaction
+	last  eventstore.Position
 }
 
 func (b *builder) add(r eventstore.Stored) (err error) {
@@ -71,32 +68,22 @@ func (b *builder) add(r eventstore.Stored) (err error) {
 		}
 		b.group.begin(b.tx, b.last)
 	}
-	key, head, err := b.group.head(r.Stream)
-	switch {
-	case err != nil:
-		return err
-	case r.Position != b.last+1:
+	if r.Position != b.last+1 {
 		return missing(b.last + 1)
-	case r.Sequence != head.sequence+1:
-		return &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf(
-			"it has sequence %d, the stream's last event before it %d", r.Sequence, head.sequence)}
 	}
-	c := eventstore.Commit{ID: r.Commit, Record: eventstore.Record{Stream: r.Stream, Expect: head.position, Body: r.Body, Details: r.Details}, Claim: r.Claim}
-	if err := c.Validate(); err != nil {
+	key, before, err := b.group.follows(&r)
+	switch {
+	case errors.As(err, new(*eventstore.CorruptError)):
+		return err
+	case err != nil:
 		return &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
-	r.Prev, b.last = head.position, r.Position
+	r.Prev, b.last = before.position, r.Position
 	if err := b.group.put(&r, key); err != nil {
 		return err
 	}
-	if r.Commit.Compare(b.newest) > 0 {
-		b.newest = r.Commit
-	}
-	if r.Claim != nil && !r.Claim.Forever {
-		b.spans, _ = b.spans.claim(b.newest, r.Position)
-	}
-	b.size += len(r.Body)
-	if b.n++; b.n < buildRecords && b.size < buildBytes {
+	b.group.stage(&r, claims.Name{})
+	if b.size += len(r.Body); len(b.group.records) < buildRecords && b.size < buildBytes {
 		return nil
 	}
 	return b.end()
@@ -108,12 +95,8 @@ func (b *builder) end() error {
 		return nil
 	}
 	tx := b.tx
-	b.tx, b.n, b.size = nil, 0, 0
-	err := b.group.meta.Put(keyNewest, b.newest[:])
-	if err == nil && len(b.spans) > 0 {
-		err = b.group.meta.Put(keySpans, b.spans.value())
-	}
-	if err != nil {
+	b.tx, b.size = nil, 0
+	if err := b.group.meta.Put(keyNewest, b.group.newest[:]); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

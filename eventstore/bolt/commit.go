@@ -103,7 +103,7 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 			return errNothing
 		}
 		s.slowDown()
-		return staged.meta.Put(keyNewest, staged.newest[:])
+		return errors.Join(renewFormat(staged.meta), staged.meta.Put(keyNewest, staged.newest[:]))
 		// Then bbolt writes the group to pages that are free, and syncs. After a
 		// crash here, the meta page still leads to the pages before the group, and
 		// none of these was written over.

@@ -19,10 +19,9 @@
 //
 // Top-level buckets; numbers are big-endian:
 //
-//	meta              "format" -> "payledger event log " and FormatVersion in digits
+//	meta              "format" -> "payledger event log " and FormatVersion in two digits
 //	                  "log"    -> 16 bytes, the id of this log
 //	                  "newest" -> 16 bytes, the greatest event id recorded
-//	                  "spans"  -> up to three spans of claims: number (8), first position (8)
 //	                  "missing checkpoints" -> none, or up to 32 times the log was opened
 //	                              without its checkpoint: last position (8), Unix ms (8)
 //	records           position (8) -> record, and its details until they are erased
@@ -43,7 +42,7 @@
 //
 // In a cluster a group is committed once it is published to the other nodes:
 // Options.Publish is called when it is staged. If that fails, the transaction is rolled
-// back, and with it what staging put in memory: claims, spans. Other nodes' groups come in
+// back, and with it the claims that staging put in memory. Other nodes' groups come in
 // through Extend, which stages their records as they are, byte for byte, after the same
 // checks; details come with their record, unless they were erased before. A file does not know
 // whether it is a cluster's. On its own a store leaves the hook empty: it costs a comparison a group.
@@ -64,15 +63,7 @@
 //
 // # Idempotency keys
 //
-// Time is divided into spans of 15 days, numbered by days since the Unix epoch
-// divided by 15. A record's span is that of the greatest event id up to and
-// including it. The first key of a span begins it, and of more than three spans the
-// oldest is forgotten. So a key is remembered for at least 30 days, and no jump of
-// the clock forgets any. Spans follow each other in the log: the keys of all
-// records from the first position of the oldest span on are remembered.
-//
-// The directory LOG.claims next to LOG.db has the index of the keys that are
-// remembered, and LOG.claims/forever that of the keys that are claimed permanently:
-// see package claims. Both are derived from the records and can be deleted while
-// the store is closed.
+// The directory LOG.claims next to LOG.db has the index of all keys, idempotency keys and those
+// that are claimed permanently: see package claims. It is derived from the records and can be
+// deleted while the store is closed.
 package bolt

@@ -28,8 +28,7 @@ type FoundRecord struct {
 
 // FileInfo is what FindRecords finds in a file besides records. What cannot be read is zero.
 type FileInfo struct {
-	LogID  domain.ID
-	Format string // of the log, such as "payledger event log 4"
+	LogID domain.ID
 	// Unread is the number of bytes that the disk could not read.
 	Unread int64
 }
@@ -151,6 +150,6 @@ func (c *finder) identify(b []byte) {
 		n++
 	}
 	if id, ok := bytes.CutPrefix(b[n:], keyLog); ok && len(id) >= len(domain.ID{}) {
-		c.info.Format, c.info.LogID = string(b[:n]), domain.ID(id)
+		c.info.LogID = domain.ID(id)
 	}
 }

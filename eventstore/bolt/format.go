@@ -1,21 +1,24 @@
 package bolt
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	bbolt "go.etcd.io/bbolt"
 )
 
 // FormatVersion is the version of the file's format: of the buckets, their keys and values, and the
 // records in them. A change of any of these raises it. It is written when a file is made and read
 // before anything else of the content.
-const FormatVersion = 8
+const FormatVersion = 9
 
-// oldFormat is the oldest one that is read. It has what a cluster of earlier versions knew
-// of its groups besides, which nobody uses. Before version 7 there were no details: the first ones
-// that are written make the file one of this version. Version 7, which had them in a bucket of their
-// own, is not read.
+// oldFormat is the oldest one that is read. It has what a cluster of earlier versions knew of its
+// groups besides, which nobody uses. Before version 7 there were no details; version 7, which had
+// them in a bucket of their own, is not read. Before version 9 the file said which idempotency keys
+// were still remembered.
 const (
 	oldFormat     = 5
 	skippedFormat = 7
@@ -25,7 +28,15 @@ const (
 // follows.
 const formatName = "payledger event log "
 
-func formatOf(version int) string { return formatName + strconv.Itoa(version) }
+func formatOf(version int) string { return fmt.Sprintf("%s%02d", formatName, version) }
+
+// renewFormat makes a file of an older format, which is about to be written to, one of this.
+func renewFormat(meta *bbolt.Bucket) error {
+	if string(meta.Get(keyFormat)) == formatOf(FormatVersion) {
+		return nil
+	}
+	return errors.Join(meta.Delete([]byte("spans")), meta.Put(keyFormat, []byte(formatOf(FormatVersion))))
+}
 
 // checkFormat returns an *OpenError unless this program reads the format.
 func checkFormat(path string, format []byte) error {

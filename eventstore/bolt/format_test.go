@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	bbolt "go.etcd.io/bbolt"
+
 	"payledger/domain"
 	"payledger/eventstore"
 )
@@ -87,7 +89,7 @@ func TestFormats(t *testing.T) {
 			}
 			n++
 		}
-		// A file of an older format takes details, and is one of this format from then on.
+		// A file of an older format takes details, and is one of this format once it is written to.
 		fresh := commits[1]
 		fresh.ID, fresh.Claim, fresh.Record.Stream.ID = domain.ID{1, 160, 112, 116, 98, 90, 15: 99}, nil, domain.ID{15: 9}.String()
 		if _, err := eventstore.AppendOne(t.Context(), s, fresh); err != nil {
@@ -97,6 +99,11 @@ func TestFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = reopened(t, path)
+		if err := s.view(0, func(tx *bbolt.Tx) error {
+			return checkIs(tx.Bucket(bucketMeta).Get(keyFormat), formatOf(FormatVersion))
+		}); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 		for r, err := range s.Load(t.Context(), fresh.Record.Stream) {
 			if err != nil || !bytes.Equal(r.Details, fresh.Record.Details) {
 				t.Errorf("%s: added details %q, %v", file, r.Details, err)
@@ -109,6 +116,13 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s: %d records, want %d", file, n, len(commits))
 		}
 	}
+}
+
+func checkIs(got []byte, want string) error {
+	if string(got) != want {
+		return fmt.Errorf("%q, want %q", got, want)
+	}
+	return nil
 }
 
 func makeFormat(t *testing.T, name string) {

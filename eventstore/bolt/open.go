@@ -28,7 +28,6 @@ var (
 	keyFormat = []byte("format")
 	keyLog    = []byte("log")
 	keyNewest = []byte("newest")
-	keySpans  = []byte("spans")
 
 	keyMissing = []byte("missing checkpoints")
 )

@@ -151,7 +151,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 		return s.claimedInLog(ctx, project, key)
 	}
 	claim := eventstore.Claim{Key: key}
-	at, err := s.claims.find(nameOf(project, &claim), &claim)
+	at, err := claimed(s.claims, nameOf(project, &claim))
 	if err != nil || at == 0 || at > durable {
 		return r, false, err
 	}
@@ -169,22 +169,15 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 
 // claimedInLog is Claimed without the index, which is not opened for reading only.
 func (s *Store) claimedInLog(ctx context.Context, project string, key domain.Digest) (found eventstore.Stored, ok bool, err error) {
-	var kept spans
-	if err := s.view(0, func(tx *bbolt.Tx) error {
-		kept, _ = spansOf(tx)
-		return nil
-	}); err != nil {
-		return found, false, err
-	}
-	for r, err := range s.Scan(ctx, kept.first()-1, eventstore.Filter{Project: project}) {
+	for r, err := range s.Scan(ctx, 0, eventstore.Filter{Project: project}) {
 		if err != nil {
 			return eventstore.Stored{}, false, err
 		}
 		if r.Claim != nil && !r.Claim.Forever && r.Claim.Key == key {
-			found, ok = r, true
+			return r, true, nil
 		}
 	}
-	return found, ok, nil
+	return found, false, nil
 }
 
 // Last implements eventstore.Store.

@@ -19,9 +19,7 @@ import (
 // has passed the checks, so the next one is checked against it. One staging is used for one group
 // after the other.
 type staging struct {
-	index  *indexes // nil: of a log that is being built
-	spans  spans
-	before spans // the durable ones
+	index *claims.Index // nil: of a log that is being built
 
 	durable eventstore.Position
 	records []eventstore.Stored   // staged, at the positions after durable
@@ -30,7 +28,6 @@ type staging struct {
 	erased  []eventstore.Position // whose details are removed
 	bytes   []byte                // of keys and values, which bbolt needs as long as the transaction
 	newest  domain.ID
-	renewed bool // the file's format was written
 
 	tx          *bbolt.Tx
 	meta, heads *bbolt.Bucket
@@ -50,7 +47,7 @@ func (g *staging) begin(tx *bbolt.Tx, durable eventstore.Position) {
 	if cap(g.bytes) > maxBytes {
 		g.bytes = nil
 	}
-	g.durable, g.newest, g.before, g.renewed = durable, newestID(tx), g.spans, false
+	g.durable, g.newest = durable, newestID(tx)
 	g.tx, g.meta, g.log, g.heads = tx, tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
 	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
 	g.headAt = g.heads.Cursor()
@@ -66,7 +63,7 @@ func (g *staging) add(p *pending) error {
 		return nil //nolint:nilerr // it fails this commit alone
 	}
 	if p.commit.Claim != nil {
-		at, err := g.index.find(p.name, p.commit.Claim)
+		at, err := claimed(g.index, p.name)
 		if errors.As(err, new(*claims.DamagedError)) {
 			return err
 		}
@@ -123,37 +120,43 @@ func (g *staging) append(p *pending) error {
 		return err
 	}
 	p.result.Stored = r
-	return g.stage(&r, p.name)
+	g.stage(&r, p.name)
+	return nil
 }
 
 // stage adds the claim of a record that was put to those in memory, which the next commit is
 // checked against. Readers never read positions that are not durable. name is that of its claim, if
 // it has one.
-func (g *staging) stage(r *eventstore.Stored, name claims.Name) error {
+func (g *staging) stage(r *eventstore.Stored, name claims.Name) {
 	g.records = append(g.records, *r)
 	if r.Commit.Compare(g.newest) > 0 {
 		g.newest = r.Commit
 	}
-	if r.Claim == nil {
-		return nil
+	if r.Claim != nil && g.index != nil {
+		g.index.Add(name, uint64(r.Position))
 	}
-	g.index.of(r.Claim).Add(name, uint64(r.Position))
-	if r.Claim.Forever {
-		return nil
-	}
-	var begun bool
-	if g.spans, begun = g.spans.claim(g.newest, r.Position); !begun {
-		return nil
-	}
-	return g.meta.Put(keySpans, g.spans.value())
 }
 
-// durableNow is called when what was staged is durable. Keys are forgotten only now, since undo
-// could not bring them back.
+// follows returns the key and the head of the stream of a record that was made elsewhere, or why it
+// cannot be the next of the stream.
+func (g *staging) follows(r *eventstore.Stored) (key []byte, before head, err error) {
+	key, before, err = g.head(r.Stream)
+	if err == nil && r.Sequence != before.sequence+1 {
+		err = fmt.Errorf("it has sequence %d, the stream's last event before it %d", r.Sequence, before.sequence)
+	}
+	if err == nil {
+		err = eventstore.Commit{ID: r.Commit, Claim: r.Claim, Record: eventstore.Record{
+			Stream: r.Stream, Expect: before.position, Body: r.Body, Details: r.Details,
+		}}.Validate()
+	}
+	return key, before, err
+}
+
+// durableNow is called when what was staged is durable.
 func (g *staging) durableNow() {
-	g.index.durable(&g.records[len(g.records)-1])
-	if g.before.first() != g.spans.first() {
-		g.index.keys.Forget(uint64(g.spans.first()))
+	last := &g.records[len(g.records)-1]
+	if at := uint64(last.Position); g.index.Full(at) {
+		g.index.Seal(at, last.Commit)
 	}
 }
 
@@ -161,10 +164,9 @@ func (g *staging) durableNow() {
 func (g *staging) undo() {
 	for i := range g.records {
 		if r := &g.records[i]; r.Claim != nil {
-			g.index.of(r.Claim).Remove(nameOf(r.Stream.Project, r.Claim), uint64(r.Position))
+			g.index.Remove(nameOf(r.Stream.Project, r.Claim), uint64(r.Position))
 		}
 	}
-	g.spans = g.before
 }
 
 // put writes a record and its stream's head.
@@ -180,13 +182,6 @@ func (g *staging) putValue(r *eventstore.Stored, value, headKey []byte) error {
 	g.values, g.details = append(g.values, bare), append(g.details, r.Details)
 	if err := g.putRecord(r.Position, value); err != nil {
 		return err
-	}
-	if r.Details != nil && !g.renewed {
-		// A file of an older format is one of this from now on.
-		if err := g.meta.Put(keyFormat, []byte(formatOf(FormatVersion))); err != nil {
-			return err
-		}
-		g.renewed = true
 	}
 	if r.Erases {
 		if err := g.erase(r); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
 	"payledger/eventstore/boltfile"
 )
 
@@ -57,7 +58,7 @@ type Store struct {
 	logID    domain.ID
 	tail     *tail
 	queue    *queue
-	claims   *indexes                // nil if readOnly
+	claims   *claims.Index           // nil if readOnly
 	staging  staging                 // guarded by writing, as is unsaved
 	unsaved  *boltfile.ReplacedError // the file lost its name and is to be saved
 
@@ -197,7 +198,7 @@ func (s *Store) Close() error {
 		s.committer.Wait()
 		s.tail.close()
 		if s.claims != nil {
-			s.claims.close()
+			s.claims.Close()
 		}
 		s.background.Wait()
 		s.closeErr = errors.Join(s.saveIfReplaced(), s.file.Close())

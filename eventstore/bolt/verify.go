@@ -6,12 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	bbolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 )
@@ -64,8 +64,7 @@ type verifier struct {
 	records, heads *bbolt.Bucket
 	last           eventstore.Position
 	newest         domain.ID
-	index          *indexes // nil: not opened
-	spans          spans
+	index          *claims.Index       // nil: not opened
 	walk           record.Decoder      // of all records in order
 	links          record.Decoder      // of records that others lead to, without bodies
 	cache          []eventstore.Stored // without bodies; each at its position modulo the length
@@ -107,10 +106,6 @@ func (v *verifier) run(s *Store) error {
 
 // walkRecords checks the next records; done is true after the last one.
 func (v *verifier) walkRecords() (done bool, err error) {
-	kept, ok := spansOf(v.tx)
-	if !ok {
-		return false, &eventstore.CorruptError{Reason: "its list of the idempotency keys that are remembered makes no sense"}
-	}
 	c, seeker, d := v.records.Cursor(), v.records.Cursor(), &v.walk
 	k, b := c.First()
 	if v.last > 0 {
@@ -141,11 +136,8 @@ func (v *verifier) walkRecords() (done bool, err error) {
 		if r.Commit.Compare(v.newest) > 0 {
 			v.newest = r.Commit
 		}
-		if r.Claim != nil {
-			if !r.Claim.Forever {
-				v.spans, _ = v.spans.claim(v.newest, at)
-			}
-			if err := v.checkClaim(r, kept.first()); err != nil {
+		if r.Claim != nil && v.index != nil {
+			if err := v.checkClaim(r); err != nil {
 				return false, err
 			}
 		}
@@ -156,20 +148,20 @@ func (v *verifier) walkRecords() (done bool, err error) {
 	if v.newest != newestID(v.tx) {
 		return false, &eventstore.CorruptError{Position: v.last, Reason: "the newest event id is not that of the records"}
 	}
-	if !slices.Equal(v.spans, kept) {
-		return false, &eventstore.CorruptError{Position: v.last, Reason: "its list of the idempotency keys that are remembered is wrong"}
-	}
 	return true, nil
 }
 
 // checkClaim checks that the index finds the record by its claim. A superfluous
 // entry does no harm: the record that it leads to is read.
-func (v *verifier) checkClaim(r eventstore.Stored, first eventstore.Position) error {
-	if v.index == nil || (!r.Claim.Forever && r.Position < first) {
-		return nil
+func (v *verifier) checkClaim(r eventstore.Stored) error {
+	at, err := claimed(v.index, nameOf(r.Stream.Project, r.Claim))
+	if err == nil && at > r.Position {
+		// Before version 9 of the format a key was forgotten after some time, and could be claimed again.
+		if again, err := v.linked(at); err == nil && holdsClaim(again, r.Stream.Project, r.Claim) == nil {
+			return nil
+		}
 	}
-	at, err := v.index.find(nameOf(r.Stream.Project, r.Claim), r.Claim)
-	if err == nil && at != r.Position && uint64(r.Position) >= v.index.of(r.Claim).First() {
+	if err == nil && at != r.Position {
 		err = &eventstore.CorruptError{Position: r.Position, Reason: "the index of claims does not lead to it"}
 	}
 	return err

@@ -282,7 +282,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.IdempotencyKeyReused, http.StatusUnprocessableEntity, "Idempotency key reused",
 			"This Idempotency-Key was used for another request. Use a new key for a new request.",
-			"The key belongs to an earlier request that asked for something else. The member <code>members</code> lists what differs; <code>endpoint</code> means that the key was used to create another kind of object. To repeat a request send the same fields; to make a new one send a new key. Keys are remembered for 30 days.",
+			"The key belongs to an earlier request that asked for something else. The member <code>members</code> lists what differs; <code>endpoint</code> means that the key was used to create another kind of object. To repeat a request send the same fields; to make a new one send a new key. Keys are remembered for at least 30 days.",
 		},
 		{
 			domain.RateLimited, http.StatusTooManyRequests, "Rate limited",

@@ -51,25 +51,17 @@ func TestIndexIsAMap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
 		c := Config{
-			Dir: filepath.Join(base, strconv.Itoa(runs)), Forever: rapid.Bool().Draw(rt, "for ever"), First: 1,
+			Dir:     filepath.Join(base, strconv.Itoa(runs)),
 			Damaged: func(err error) { rt.Error(err) },
 		}
 		want := map[int]uint64{}
 		var at uint64
 		x := opened(rt, c)
 		for range rapid.IntRange(1, 5).Draw(rt, "steps") {
-			if rapid.IntRange(0, 2).Draw(rt, "forgets") == 0 {
-				c.First = rapid.Uint64Range(c.First, at+1).Draw(rt, "first")
-				x.Forget(c.First)
-			}
 			for range rapid.IntRange(0, 400).Draw(rt, "claims") {
 				at += 1 + at%2
-				key := int(at)
-				if again := int(at) / 2; want[again] != 0 && want[again] < c.First {
-					key = again // it was forgotten
-				}
-				want[key] = at
-				x.Add(named(key), at)
+				want[int(at)] = at
+				x.Add(named(int(at)), at)
 			}
 			if at >= x.next {
 				if err := x.write(x.seal(at, eventAt(at))); err != nil {
@@ -93,9 +85,6 @@ func TestIndexIsAMap(t *testing.T) {
 			}
 			for key := range int(at) + 2 {
 				p := want[key]
-				if p < c.First {
-					p = 0
-				}
 				if got, err := x.Find(named(key)); err != nil || got != p {
 					rt.Fatalf("key %d: %d, %v, want %d", key, got, err, p)
 				}
@@ -172,7 +161,7 @@ func TestDamagedTablesAreNoticed(t *testing.T) {
 	t.Parallel()
 	const keys = 3*blockEntries + 7
 	var failed error
-	c := Config{Dir: t.TempDir(), First: 1, Damaged: func(err error) { failed = err }}
+	c := Config{Dir: t.TempDir(), Damaged: func(err error) { failed = err }}
 	x := opened(t, c)
 	for i := 1; i <= keys; i++ {
 		x.Add(named(i), uint64(i))
@@ -232,7 +221,7 @@ func TestTablesAreWrittenInTheBackground(t *testing.T) {
 	dir := t.TempDir()
 	const keys = 3*memtableClaims + 5
 	synctest.Test(t, func(t *testing.T) {
-		x := opened(t, Config{Dir: dir, First: 1, Damaged: func(err error) { t.Error(err) }})
+		x := opened(t, Config{Dir: dir, Damaged: func(err error) { t.Error(err) }})
 		x.Start()
 		for i := 1; i <= keys; i++ {
 			x.Add(named(i), uint64(i))
@@ -249,7 +238,7 @@ func TestTablesAreWrittenInTheBackground(t *testing.T) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
-	again := opened(t, Config{Dir: dir, First: 1, Damaged: func(err error) { t.Error(err) }})
+	again := opened(t, Config{Dir: dir, Damaged: func(err error) { t.Error(err) }})
 	if next := again.Next(); next <= memtableClaims || next > keys+1 {
 		t.Errorf("the tables cover the records before %d", next)
 	}
@@ -260,7 +249,7 @@ func TestTablesAreWrittenInTheBackground(t *testing.T) {
 func BenchmarkClaims(b *testing.B) {
 	for _, keys := range []int{1 << 16, 1 << 20, 10_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
-			x := opened(b, Config{Dir: b.TempDir(), First: 1, Damaged: func(err error) { b.Error(err) }})
+			x := opened(b, Config{Dir: b.TempDir(), Damaged: func(err error) { b.Error(err) }})
 			for i := 1; i <= keys; i++ {
 				x.Add(named(i), uint64(i))
 				if p := uint64(i); i%memtableClaims == 0 {

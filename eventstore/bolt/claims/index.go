@@ -44,10 +44,8 @@ func NameOf(project string, key [32]byte) Name {
 
 // Config are the settings of Open.
 type Config struct {
-	Dir     string   // is made if it does not exist
-	Log     [16]byte // the log's id
-	Forever bool     // the index is that of permanent claims
-	First   uint64   // keys of records before this position are not remembered
+	Dir string   // is made if it does not exist
+	Log [16]byte // the log's id
 
 	// Holds reports whether the log has the event at the position. Tables for
 	// which it does not are of another history of the log and are deleted.
@@ -60,16 +58,14 @@ type Config struct {
 
 // Index finds the record that claimed a key: the newest claims are in memory,
 // the others in tables. It is safe for concurrent use, but only one goroutine at a
-// time may call Add, Remove, Forget, Full and Seal. Add comes before the record is
+// time may call Add, Remove, Full and Seal. Add comes before the record is
 // durable, so Find may answer a position after the last durable one.
 type Index struct {
-	kind
-
+	log    [16]byte
 	dir    string
 	failed func(error) // Config.Damaged
 
 	mu         sync.RWMutex
-	first      uint64 // keys of records before it are not remembered
 	memtable   map[Name]uint64
 	sealed     *batch   // a memtable that is being written as a table, nil for none
 	tables     []*table // oldest first
@@ -98,24 +94,20 @@ func Open(c Config) (*Index, error) {
 		return nil, err
 	}
 	x := &Index{
-		dir: c.Dir, kind: kind{c.Log, c.Forever}, failed: c.Damaged, first: c.First, memtable: make(map[Name]uint64),
+		dir: c.Dir, log: c.Log, failed: c.Damaged, memtable: make(map[Name]uint64),
 		seals: make(chan *batch, 1), stop: make(chan struct{}),
 	}
 	var err error
-	x.tables, x.next, err = tablesIn(c.Dir, x.kind, c.First, c.Holds)
+	x.tables, x.next, err = tablesIn(c.Dir, c.Log, c.Holds)
 	return x, err
 }
 
 // Next is the first position that the index does not cover when it was opened.
 func (x *Index) Next() uint64 { return x.next }
 
-// Rebuild adds the claim of a record, nil for none, unless the index covers the
-// record already. event is the record's.
+// Rebuild adds the claim of a record, nil for none. event is the record's.
 func (x *Index) Rebuild(at uint64, event [16]byte, claim *Name) error {
-	if at < x.next {
-		return nil
-	}
-	if claim != nil && at >= x.first {
+	if claim != nil {
 		x.memtable[*claim] = at
 	}
 	if len(x.memtable) >= rebuildClaims && x.incomplete == nil {
@@ -124,14 +116,9 @@ func (x *Index) Rebuild(at uint64, event [16]byte, claim *Name) error {
 	return nil
 }
 
-// Unreadable notes that the record at the position cannot be read, unless the
-// index covers it. From then on Find answers err for a key that it does not
-// find: the record may have claimed it.
-func (x *Index) Unreadable(at uint64, err error) {
-	if at >= x.next {
-		x.incomplete = cmp.Or(x.incomplete, err)
-	}
-}
+// Unreadable notes that a record cannot be read. From then on Find answers err for a
+// key that it does not find: the record may have claimed it.
+func (x *Index) Unreadable(err error) { x.incomplete = cmp.Or(x.incomplete, err) }
 
 // Find returns the position of the record that claimed the key of that name, 0
 // if none did. The error is ErrClosed, a *DamagedError, or that of Unreadable.
@@ -152,24 +139,10 @@ func (x *Index) Find(n Name) (uint64, error) {
 			return 0, err
 		}
 	}
-	if at < x.first {
+	if at == 0 {
 		return 0, x.incomplete
 	}
 	return at, nil
-}
-
-// First is the position from which on the keys of records are remembered.
-func (x *Index) First() uint64 {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.first
-}
-
-// Forget forgets the keys of the records before a position.
-func (x *Index) Forget(before uint64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.first = before
 }
 
 // Add notes that the record at the position claims the key of that name.
@@ -208,7 +181,7 @@ func (x *Index) Seal(at uint64, event [16]byte) {
 func (x *Index) seal(to uint64, event [16]byte) *batch {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	b := &batch{span: span{x.kind, x.next, to, event}, claims: x.memtable}
+	b := &batch{span: span{x.log, x.next, to, event}, claims: x.memtable}
 	x.sealed, x.memtable = b, make(map[Name]uint64, memtableClaims)
 	x.next = to + 1
 	return b
@@ -246,14 +219,13 @@ func (x *Index) Close() {
 	x.tables, x.closed = nil, true
 }
 
-// write writes a batch as a table, unless that was done before, then merges
-// tables and deletes those whose keys are not remembered.
+// write writes a batch as a table, unless that was done before, then merges tables.
 func (x *Index) write(b *batch) error {
 	x.mu.RLock()
-	tables, first := x.tables, x.first
+	tables := x.tables
 	x.mu.RUnlock()
 	if !b.written {
-		t, err := writeTable(x.dir, b.span, first, len(b.claims), b.ordered(), x.stop)
+		t, err := writeTable(x.dir, b.span, len(b.claims), b.ordered(), x.stop)
 		if err != nil {
 			return err
 		}
@@ -268,30 +240,19 @@ func (x *Index) write(b *batch) error {
 		if older.entries > tableGrowth*newer.entries || older.entries+newer.entries > maxEntries {
 			break
 		}
-		s := span{x.kind, older.from, newer.to, newer.event}
-		t, err := writeTable(x.dir, s, first, older.entries+newer.entries, merged(older, newer), x.stop)
+		s := span{x.log, older.from, newer.to, newer.event}
+		t, err := writeTable(x.dir, s, older.entries+newer.entries, merged(older, newer), x.stop)
 		if err != nil {
 			return err
 		}
 		tables = append(tables[:n-2:n-2], t)
-		x.replace(tables)
+		x.mu.Lock()
+		x.tables = tables
+		x.mu.Unlock() // no goroutine reads the former ones any more
 		older.remove()
 		newer.remove()
 	}
-	for len(tables) > 1 && tables[0].to < first {
-		old := tables[0]
-		tables = tables[1:]
-		x.replace(tables)
-		old.remove()
-	}
 	return nil
-}
-
-// replace replaces the tables. When it returns, no goroutine reads the former ones any more.
-func (x *Index) replace(tables []*table) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.tables = tables
 }
 
 func (b *batch) ordered() iter.Seq2[entry, error] {

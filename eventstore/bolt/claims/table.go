@@ -18,11 +18,10 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-// The form of a table; see the package comment. Tables of any other version than the one in these
-// names are deleted and rebuilt.
+// The form of a table; see the package comment. Tables of any other version than the magic names are
+// deleted and rebuilt.
 const (
-	keysMagic    = "payledger claims 2\n"
-	foreverMagic = "payledger forever2\n"
+	magic        = "payledger claims 3\n"
 	blockSize    = 4096
 	blockData    = blockSize - 4 // before the checksum
 	entrySize    = 24
@@ -30,22 +29,9 @@ const (
 	writeSize    = 4 << 20 // bytes written between syncs, so that no sync takes long
 )
 
-// kind says whose claims an index holds.
-type kind struct {
-	log     [16]byte // the log's id
-	forever bool     // permanent claims
-}
-
-func (k kind) magic() string {
-	if k.forever {
-		return foreverMagic
-	}
-	return keysMagic
-}
-
 // span says which records a table covers.
 type span struct {
-	kind
+	log      [16]byte // the log's id
 	from, to uint64
 	event    [16]byte // id of the event at to
 }
@@ -82,8 +68,8 @@ func (e *DamagedError) Error() string {
 }
 
 // openTable opens a table. A *DamagedError is also answered for a table of
-// another log, kind or version.
-func openTable(path string, k kind) (_ *table, err error) {
+// another log or version.
+func openTable(path string, log [16]byte) (_ *table, err error) {
 	damaged := func(reason string) (*table, error) { return nil, &DamagedError{path, reason} }
 	f, err := os.Open(path)
 	if err != nil {
@@ -103,17 +89,16 @@ func openTable(path string, k kind) (_ *table, err error) {
 		return nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
 	head := t.data[:blockSize]
-	n := len(k.magic())
+	const n = len(magic)
 	t.span = span{
-		kind: kind{[16]byte(head[n:]), k.forever},
-		from: binary.BigEndian.Uint64(head[n+16:]), to: binary.BigEndian.Uint64(head[n+24:]),
+		log: [16]byte(head[n:]), from: binary.BigEndian.Uint64(head[n+16:]), to: binary.BigEndian.Uint64(head[n+24:]),
 		event: [16]byte(head[n+32:]),
 	}
 	t.entries = int(binary.BigEndian.Uint64(head[n+48:]))
 	t.filter = int(binary.BigEndian.Uint64(head[n+56:]))
 	t.blocks = (t.entries + blockEntries - 1) / blockEntries
 	switch {
-	case string(head[:n]) != k.magic(), !sumMatches(head), t.kind != k, t.name() != filepath.Base(path), t.from > t.to,
+	case string(head[:n]) != magic, !sumMatches(head), t.log != log, t.name() != filepath.Base(path), t.from > t.to,
 		t.entries < 0, t.filter < 0, t.entries > 0 && t.filter == 0, size/blockSize != int64(1+t.blocks+t.filter):
 		t.unmap()
 		return damaged("its first block")
@@ -266,11 +251,10 @@ func merged(older, newer *table) iter.Seq2[entry, error] {
 }
 
 // tablesIn opens the tables of a log that fit together, oldest first: the first
-// one begins at position first or before it, each other one where the one
-// before it ends. The others are deleted: parts of tables that were merged
+// one begins at position 1, each other one where the one before it ends. The others are deleted: parts of tables that were merged
 // since, unfinished ones, and those of another history of the log. next is the
 // first position that the tables do not cover.
-func tablesIn(dir string, k kind, first uint64, holds func(at uint64, event [16]byte) bool) (tables []*table, next uint64, err error) {
+func tablesIn(dir string, log [16]byte, holds func(at uint64, event [16]byte) bool) (tables []*table, next uint64, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, 0, err
@@ -281,7 +265,7 @@ func tablesIn(dir string, k kind, first uint64, holds func(at uint64, event [16]
 			continue
 		}
 		path := filepath.Join(dir, file.Name())
-		t, err := openTable(path, k)
+		t, err := openTable(path, log)
 		switch {
 		case errors.As(err, new(*DamagedError)) || strings.HasSuffix(path, unfinished):
 			err = os.Remove(path)
@@ -298,19 +282,13 @@ func tablesIn(dir string, k kind, first uint64, holds func(at uint64, event [16]
 	sort.Slice(found, func(i, j int) bool {
 		return found[i].from < found[j].from || (found[i].from == found[j].from && found[i].to > found[j].to)
 	})
+	next = 1
 	for _, t := range found {
-		fits := t.from == next
-		if len(tables) == 0 {
-			fits = t.from <= first && t.to >= first
-		}
-		if !fits {
+		if t.from != next {
 			t.remove()
 			continue
 		}
 		tables, next = append(tables, t), t.to+1
-	}
-	if len(tables) == 0 {
-		next = first
 	}
 	return tables, next, nil
 }

@@ -17,9 +17,9 @@ const unfinished = ".part"
 var errStopped = errors.New("the index of claims was closed")
 
 // writeTable writes a table of at most maxEntries entries. It gets its name only
-// when it is complete and synced. Entries of records before first are left out.
+// when it is complete and synced.
 func writeTable(
-	dir string, s span, first uint64, maxEntries int, entries iter.Seq2[entry, error], stop <-chan struct{},
+	dir string, s span, maxEntries int, entries iter.Seq2[entry, error], stop <-chan struct{},
 ) (_ *table, err error) {
 	path := filepath.Join(dir, s.name())
 	f, err := os.OpenFile(path+unfinished, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
@@ -34,7 +34,7 @@ func writeTable(
 	}()
 	w := &writer{file: f, at: blockSize, filter: newFilter(maxEntries), stop: stop}
 	for e, err := range entries {
-		if err == nil && e.at >= first {
+		if err == nil {
 			err = w.add(e)
 		}
 		if err != nil {
@@ -53,7 +53,7 @@ func writeTable(
 	if err := boltfile.SyncDir(dir); err != nil {
 		return nil, err
 	}
-	return openTable(path, s.kind)
+	return openTable(path, s.log)
 }
 
 // writer fills blocks and writes many of them at once.
@@ -121,7 +121,7 @@ func (w *writer) finish(s span) error {
 	if err := w.endBlock(0); err != nil {
 		return err
 	}
-	head := append([]byte(s.magic()), s.log[:]...)
+	head := append([]byte(magic), s.log[:]...)
 	head = binary.BigEndian.AppendUint64(head, s.from)
 	head = binary.BigEndian.AppendUint64(head, s.to)
 	head = append(head, s.event[:]...)
