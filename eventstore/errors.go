@@ -55,12 +55,12 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("the record at position %d is damaged: %s", e.Position, e.Reason)
 }
 
-// SuspendedError: the store makes no commits because it is damaged; it can be read.
-// The operator has to act.
+// SuspendedError: the store makes no commits because they could be lost, or destroy what is
+// recorded; it can be read. The operator has to act.
 type SuspendedError struct{ Err error }
 
 func (e *SuspendedError) Error() string {
-	return fmt.Sprintf("nothing more is recorded, because writing could destroy the log: %v", e.Err)
+	return fmt.Sprintf("nothing more is recorded, because %v", e.Err)
 }
 
 func (e *SuspendedError) Unwrap() error { return e.Err }

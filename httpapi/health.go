@@ -21,7 +21,7 @@ func (a *api) readyz(x *edge.Exchange) error {
 	if err := a.cfg.Ready(); err != nil {
 		detail := "The service is not ready. The operator finds the reason in its log."
 		if errors.As(err, new(*eventstore.SuspendedError)) {
-			detail = "The event log is damaged: nothing new is recorded, reading works. The operator finds what to do in the server's log."
+			detail = "Nothing new is recorded, because the event log is damaged or its file is not at its place; reading works. The operator finds what to do in the server's log."
 		}
 		return errors.Join(edge.Unavailable("1", detail), err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,12 +30,10 @@ func (s *server) ends(t *testing.T, what string) (code int, log string) {
 	return s.cmd.ProcessState.ExitCode(), s.stderr.String()
 }
 
-// TestLogReplacedUnderTheServer removes ledger.db under a running server. It ends
-// and names the file that it saved; with that file in place everything acknowledged
-// is there.
+// TestLogReplacedUnderTheServer removes ledger.db under a running server. It refuses all that would
+// be recorded and says what to do; done so, everything acknowledged is there.
 func TestLogReplacedUnderTheServer(t *testing.T) {
 	t.Parallel()
-	saved := regexp.MustCompile(`acknowledged is in (\S+\.saved-\S+Z): move that to (\S+) and start again`)
 	for what, replace := range map[string]func(d datadir.Dir) error{
 		"removed":  func(d datadir.Dir) error { return os.Remove(d.Ledger()) },
 		"replaced": func(d datadir.Dir) error { return os.Rename(d.Ledger()+".older", d.Ledger()) },
@@ -51,20 +49,27 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 			if err := replace(d); err != nil {
 				t.Fatal(err)
 			}
-			code, log := s.ends(t, what)
+			s.do(t, 503, "POST", "/v1/payments", `{"amount":"7.77"}`)
+			s.do(t, 503, "GET", "/readyz", "")
+			copied := filepath.Join(t.TempDir(), "open.db")
+			if _, errs, code := command("backup", copied, "--data", h.data); code != 0 {
+				t.Fatalf("%s: backup: %d %s", what, code, errs)
+			}
+			code := s.stop()
 			wait()
-			named := saved.FindStringSubmatch(log)
-			if code != cli.ExitDirectory || named == nil || named[2] != d.Ledger() {
-				t.Fatalf("exit code %d\n%s", code, log)
+			advice := "\"payledger backup FILE --data " + h.data + "\""
+			for _, said := range []string{"gone: ", " and nowhere else", "move it back to " + d.Ledger(), advice, "payledger restore FILE"} {
+				if n := strings.Count(s.stderr.String(), strings.ReplaceAll(said, `"`, `\"`)); code == 0 || n < 2 {
+					t.Errorf("exit code %d, %d times %q\n%s", code, n, said, s.stderr)
+				}
 			}
 			if what == "removed" {
-				// A second start without the log is refused with the same instruction.
-				if _, errs, code := command(h.args()...); code != cli.ExitDirectory || !bytes.Contains([]byte(errs), []byte(named[1])) {
+				if _, errs, code := command(h.args()...); code != cli.ExitDirectory || !strings.Contains(errs, "has no ledger.db") {
 					t.Errorf("a start without the log: %d %s", code, errs)
 				}
 			}
-			if err := os.Rename(named[1], named[2]); err != nil {
-				t.Fatal(err)
+			if _, errs, code := command("restore", copied, "--data", h.data); code != 0 {
+				t.Fatalf("%s: restore: %d %s", what, code, errs)
 			}
 			s = h.serve(t)
 			h.intact(t, what, s)

@@ -2,6 +2,8 @@ package bolt
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
 	"time"
 
 	"payledger/eventstore"
@@ -12,8 +14,6 @@ const (
 	// watchEvery is how often the file's name is checked while nothing is
 	// committed.
 	watchEvery = time.Second
-	// saveEvery is the time between two attempts to save a file.
-	saveEvery = 5 * time.Second
 	// checkEvery is how often the whole log is read again.
 	checkEvery = 24 * time.Hour
 	// A check's pauses are this many times as long as its work: it pauses half of the time while it
@@ -24,20 +24,17 @@ const (
 	checkWork = 5 * time.Millisecond
 )
 
-// ReplacedError: the log's file lost its name while it was open. Everything that
-// was acknowledged is in the file SavedAs.
+// ReplacedError: the log's file lost its name while it was open.
 type ReplacedError struct {
-	Path    string
-	Why     error
-	SavedAs string // "" while it is not saved yet
+	Path string
+	Why  error
 }
 
 func (e *ReplacedError) Error() string {
-	if e.SavedAs == "" {
-		return e.Path + ", the event log, is gone: " + e.Why.Error() + " while the server ran; what is open is being saved"
-	}
-	return e.Path + ", the event log, is gone: " + e.Why.Error() + " while the server ran. Everything that was acknowledged is in " +
-		e.SavedAs + ": move that to " + e.Path + " and start again"
+	return e.Path + ", the event log, is gone: " + e.Why.Error() + " while the server ran. Everything that was acknowledged is in the file that " +
+		"this process still has open, and nowhere else. If the file was moved, move it back to " + e.Path + " and start again. Else do not stop " +
+		"the server before \"payledger backup FILE --data " + filepath.Dir(e.Path) + "\" has copied it; then stop it and restore the copy " +
+		"with \"payledger restore FILE --data " + filepath.Dir(e.Path) + "\""
 }
 
 func (e *ReplacedError) Unwrap() error { return e.Why }
@@ -53,49 +50,6 @@ func (s *Store) broke(err error) error {
 	}
 }
 
-// replaced makes the store refuse everything, and returns the error that it
-// answers from then on. The process may not end before the file is saved.
-func (s *Store) replaced(why error) error {
-	s.failure.CompareAndSwap(nil, &eventstore.FatalError{Err: &ReplacedError{Path: s.path, Why: why}})
-	return s.Err()
-}
-
-// saveReplaced saves the file if a commit found that it had lost its name, once all callers have
-// their answer. The caller holds s.writing.
-func (s *Store) saveReplaced() {
-	if why := s.unsaved; why != nil {
-		s.unsaved = nil
-		s.save(why)
-	}
-}
-
-// save gives the file another name, and retries until that works: as long as this process runs,
-// nothing is lost. Then Fatal is closed. The caller holds s.writing.
-func (s *Store) save(why error) {
-	s.saving.Store(true)
-	defer s.saving.Store(false)
-	for {
-		name, err := s.file.Save(time.Now())
-		if err == nil {
-			s.failure.Store(&eventstore.FatalError{Err: &ReplacedError{Path: s.path, Why: why, SavedAs: name}})
-			s.end()
-			return
-		}
-		s.report(&UnsavedError{s.path, why, err, s.file.Descriptor().Fd()})
-		select {
-		case <-time.After(saveEvery):
-		case <-s.closing:
-			// The process is about to end, even if the file is lost.
-			s.end()
-			return
-		}
-	}
-}
-
-// Saving reports whether the file lost its name and is being saved: the end of
-// the process would lose it.
-func (s *Store) Saving() bool { return s.saving.Load() }
-
 // watch notices between commits that the file lost its name or was truncated.
 func (s *Store) watch() {
 	tick := time.NewTicker(watchEvery)
@@ -108,34 +62,22 @@ func (s *Store) watch() {
 			return
 		case <-tick.C:
 		}
-		if s.file.InPlace() != nil {
-			_ = s.saveIfReplaced()
-		}
+		_ = s.checkPlace()
 	}
 }
 
-// saveIfReplaced saves the file if it lost its name; the error says so.
-func (s *Store) saveIfReplaced() error {
-	if s.readOnly || s.options.Replaceable || s.file.Err() != nil {
-		return nil
-	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.Err() != nil {
-		return nil
-	}
+// checkPlace says why no commit can be made any more. If the file lost its name, commits are
+// suspended: what was acknowledged is in it as long as it is open.
+func (s *Store) checkPlace() error {
 	err := s.file.InPlace()
-	var replaced *boltfile.ReplacedError
 	switch {
-	case errors.As(err, &replaced):
-		_ = s.replaced(replaced)
-		s.save(replaced)
-		return s.Err()
-	case boltfile.Damaged(err):
+	case err == nil:
+	case errors.As(err, new(*boltfile.ReplacedError)):
+		s.suspend(&ReplacedError{s.path, err})
+	default:
 		s.fail(s.broke(err))
-		return s.Err()
 	}
-	return nil
+	return s.stopped()
 }
 
 // checkInBackground looks for damage while the log is in use. First it does what would have taken
@@ -143,11 +85,11 @@ func (s *Store) saveIfReplaced() error {
 // commit may free. Until then none of these is overwritten, and damage in them suspends commits.
 // Damage to records and heads does not: commits cannot make it worse, and only reading them fails.
 func (s *Store) checkInBackground() {
-	fast, slow := &pace{end: s.closing, factor: fastPause}, &pace{end: s.closing, factor: slowPause}
+	awaited, fast, slow := &pace{end: s.closing}, &pace{end: s.closing, factor: fastPause}, &pace{end: s.closing, factor: slowPause}
 	select {
 	case <-s.sound: // Open has checked
 	default:
-		s.suspendIf(s.file.Check(boltfile.Check{Leaves: func(string) bool { return false }, Pace: fast.ended}))
+		s.suspendIf(s.file.Check(boltfile.Check{Leaves: func(string) bool { return false }, Pace: awaited.pause}))
 		close(s.sound)
 		s.suspendIf(s.file.Check(boltfile.Check{Leaves: notRecords, Pace: fast.pause}))
 	}
@@ -169,10 +111,14 @@ func (s *Store) checkInBackground() {
 func (s *Store) suspendIf(err error) {
 	if boltfile.Damaged(err) {
 		s.damaged.Store(true)
-		e := &eventstore.SuspendedError{Err: s.broke(err)}
-		if s.suspended.CompareAndSwap(nil, e) {
-			s.report(e)
-		}
+		s.suspend(fmt.Errorf("writing could destroy the log: %w", s.broke(err)))
+	}
+}
+
+func (s *Store) suspend(why error) {
+	e := &eventstore.SuspendedError{Err: why}
+	if s.suspended.CompareAndSwap(nil, e) {
+		s.report(e)
 	}
 }
 
@@ -183,17 +129,7 @@ type pace struct {
 	began  time.Time // the work since the last pause
 }
 
-// ended returns an error once the store is being closed.
-func (p *pace) ended() error {
-	select {
-	case <-p.end:
-		return eventstore.ErrClosed
-	default:
-		return nil
-	}
-}
-
-// pause is ended, and from time to time it waits.
+// pause waits from time to time. It returns an error once the store is being closed.
 func (p *pace) pause() error {
 	if p.began.IsZero() {
 		p.began = time.Now()

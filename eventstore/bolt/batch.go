@@ -120,7 +120,6 @@ func (s *Store) Extend(b Batch) (Tip, error) {
 		size += len(r)
 	}
 	n, err := s.write(pagesOf(len(b.Records), size), func() error { return s.extend(b) })
-	s.saveReplaced()
 	if n > 0 && s.options.Committed != nil {
 		s.options.Committed(n, 0)
 	}

@@ -68,7 +68,6 @@ func (s *Store) commit(g *group) (durable int) {
 	// A crash from here on loses nothing: a caller that got no answer sends the
 	// commit again and gets the same one.
 	g.answer()
-	s.saveReplaced()
 	return durable
 }
 
@@ -113,7 +112,6 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 		// sends the commit again: it is recognised by its id or its key, or it is new.
 	})
 
-	var replaced *boltfile.ReplacedError
 	var undone *undoneError
 	switch {
 	case err == nil:
@@ -137,11 +135,6 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 		// The transaction was rolled back, and so is what is in memory.
 		staged.undo()
 		return 0, undone.err
-	case errors.As(err, &replaced):
-		// The group is durable in the open file, but the file has lost its name: at
-		// the end of the process the group and all before it would be gone.
-		s.unsaved = replaced
-		return 0, s.replaced(replaced)
 	}
 	// What is on disk is unknown, and bbolt may show either state. The process
 	// must end, and the next open decides.
@@ -151,7 +144,7 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 
 // unwritable says why nothing can be written now, nil if it can.
 func (s *Store) unwritable() error {
-	if err := s.stopped(); err != nil {
+	if err := s.checkPlace(); err != nil {
 		return err
 	}
 	if s.isLow() {
@@ -176,9 +169,8 @@ func (s *Store) awaitSound() bool {
 	}
 }
 
-// update runs fn in a write transaction, which has to be the one after the last of this store, and
-// then makes sure that the file is still the one at its path. A panic of bbolt and a fault in its
-// mapped file are errors. The caller holds s.writing.
+// update runs fn in a write transaction, which has to be the one after the last of this store. A
+// panic of bbolt and a fault in its mapped file are errors. The caller holds s.writing.
 func (s *Store) update(fn func(*bbolt.Tx) error) error {
 	err := s.file.Update(func(tx *bbolt.Tx) error {
 		if id := uint64(tx.ID()); id != s.transaction+1 {
@@ -186,11 +178,10 @@ func (s *Store) update(fn func(*bbolt.Tx) error) error {
 		}
 		return fn(tx)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		s.transaction++
 	}
-	s.transaction++
-	return s.file.InPlace()
+	return err
 }
 
 // slowDown sleeps for what the two syncs of a group, of its pages and of the meta page, take longer

@@ -57,9 +57,8 @@
 // continue. Then all records and heads are looked up and read with a tenth of a processor, and
 // again every day; damage there is reported.
 //
-// Before a group is answered, the file has to be the one at its path. If it is not,
-// everything that was answered is saved under another name, and the process must
-// end.
+// A group is written only while the file is the one at its path. If it is not, commits are
+// suspended, and reads continue: what was answered is in the open file, which Backup copies.
 //
 // # Idempotency keys
 //

@@ -2,8 +2,6 @@ package bolt
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"strings"
 )
 
@@ -59,17 +57,4 @@ func damaged(path, detail string) error {
 
 func foreign(path, detail string) error {
 	return &OpenError{Path: path, Err: ErrForeign, Detail: detail, Advice: "check the path of the data directory"}
-}
-
-// UnsavedError: the log's file lost its name and could not be saved yet. The store
-// tries again.
-type UnsavedError struct {
-	Path     string
-	Why, Err error
-	file     uintptr
-}
-
-func (e *UnsavedError) Error() string {
-	return fmt.Sprintf("%s, the event log, is gone: %v while the server ran, and it cannot be saved: %v. It is tried again. "+
-		"Do not end this process: it alone has the log. Free some space, or copy /proc/%d/fd/%d", e.Path, e.Why, e.Err, os.Getpid(), e.file)
 }

@@ -4,16 +4,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"payledger/eventstore"
 )
 
-// TestReplacedUnderTheStore removes the name of an open log in several ways: while
-// it is written to, while it is idle, and just before it is closed. Each time all
-// acknowledged records are in the file that the store names when it ends.
+// TestReplacedUnderTheStore removes the name of an open log in several ways: while it is written to,
+// while it is idle, and just before it is closed. Each time nothing more is recorded and the store says
+// so, also when it is closed; by then a backup has all acknowledged records.
 func TestReplacedUnderTheStore(t *testing.T) {
 	t.Parallel()
 	for what, replace := range map[string]func(path, other string) error{
@@ -27,7 +26,8 @@ func TestReplacedUnderTheStore(t *testing.T) {
 		for _, when := range []string{"written to", "idle", "closed"} {
 			t.Run(what+", "+when, func(t *testing.T) {
 				t.Parallel()
-				s, path := inDirectory(t)
+				suspended := make(chan error, 1)
+				s, path := inDirectory(t, Options{Report: func(err error) { suspended <- err }})
 				l := newLoad()
 				written := make(chan struct{})
 				go func() {
@@ -46,64 +46,50 @@ func TestReplacedUnderTheStore(t *testing.T) {
 					t.Fatal(err)
 				}
 				<-written
-				if when != "closed" {
-					<-s.Fatal()
-				}
 				var replaced *ReplacedError
 				if when == "written to" && !errors.As(l.err, &replaced) {
 					t.Errorf("a commit is answered with %v", l.err)
 				}
-				closed := s.Close()
-				if err := errors.Join(s.Err(), closed); !errors.As(err, &replaced) || replaced.SavedAs == "" {
-					t.Fatalf("it ends with %v", err)
+				if when != "closed" {
+					if err := <-suspended; !errors.As(err, &replaced) || replaced.Path != path {
+						t.Fatalf("it reports %v", err)
+					}
+					_, refused := eventstore.AppendOne(t.Context(), s, loadCommit(9, 0, 0))
+					for what, err := range map[string]error{"a commit": refused, "Suspended": s.Suspended(), "Refuses": s.Refuses()} {
+						if !errors.As(err, &replaced) || !eventstore.Passing(err) {
+							t.Errorf("%s is answered with %v", what, err)
+						}
+					}
+					copied, _ := backup(t, s)
+					if wrongs := l.wrongs(copied); len(wrongs) > 0 {
+						t.Errorf("%d wrongs: %q", len(wrongs), first(wrongs))
+					}
 				}
-				if dir, name := filepath.Split(replaced.SavedAs); filepath.Clean(dir) != filepath.Dir(path) || !strings.HasPrefix(name, "ledger.db.saved-") {
-					t.Errorf("saved as %s", replaced.SavedAs)
-				}
-				if wrongs := l.wrongs(replaced.SavedAs); len(wrongs) > 0 {
-					t.Errorf("%d wrongs: %q", len(wrongs), first(wrongs))
+				if err := s.Close(); !errors.As(err, &replaced) || replaced.Path != path {
+					t.Errorf("it ends with %v", err)
 				}
 			})
 		}
 	}
 }
 
-// removeAtOnce removes a directory in one step. A log that the store saves under its
-// name meanwhile stays.
 func removeAtOnce(dir string) error {
 	return errors.Join(os.Rename(dir, dir+".removed"), os.RemoveAll(dir+".removed"))
 }
 
 // inDirectory makes a log in its own directory, which a test may remove.
-func inDirectory(t *testing.T) (*Store, string) {
+func inDirectory(t *testing.T, o Options) (*Store, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "data", "ledger.db")
 	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), Init(path, logID)); err != nil {
 		t.Fatal(err)
 	}
-	return reopened(t, path), path
-}
-
-// TestSavedElsewhere: if the directory of the log cannot be made again, the log is
-// saved in the directory above.
-func TestSavedElsewhere(t *testing.T) {
-	t.Parallel()
-	s, path := inDirectory(t)
-	l := newLoad()
-	l.write(t.Context(), s, 2, 10, nil)
-	dir := filepath.Dir(path)
-	if err := errors.Join(removeAtOnce(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+	s, err := Open(path, o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	<-s.Fatal()
-	var replaced *ReplacedError
-	if err := s.Err(); !errors.As(err, &replaced) || filepath.Dir(replaced.SavedAs) != filepath.Dir(dir) {
-		t.Fatalf("it ends with %v", err)
-	}
-	if wrongs := l.wrongs(replaced.SavedAs); len(wrongs) > 0 {
-		t.Errorf("%d wrongs: %q", len(wrongs), first(wrongs))
-	}
-	_ = s.Close()
+	t.Cleanup(func() { _ = s.Close() })
+	return s, path
 }
 
 // TestWrittenOverUnderTheStore overwrites the open file: the store acknowledges
@@ -121,7 +107,7 @@ func TestWrittenOverUnderTheStore(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s, path := inDirectory(t)
+			s, path := inDirectory(t, Options{})
 			early, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)

@@ -22,8 +22,6 @@ type Options struct {
 	// SyncDelay is added to each of a group's two syncs, to measure what a slower
 	// disk would do.
 	SyncDelay time.Duration
-	// Replaceable: the file may be replaced on purpose, as a restore does. It is not saved then.
-	Replaceable bool
 	// Publish is called with each group once it is staged, before anything of it is
 	// written to the file: its commits are to become those of all nodes. An error takes the
 	// group back, and is what its commits are answered with; the store goes on. The records
@@ -43,8 +41,7 @@ type Options struct {
 	Erased func()
 	// Report is called with errors that do not end the store, or not yet: an
 	// *eventstore.CorruptError that a check in the background found, an
-	// *eventstore.SuspendedError, an *UnsavedError. It may be called from any
-	// goroutine.
+	// *eventstore.SuspendedError. It may be called from any goroutine.
 	Report func(error)
 }
 
@@ -58,19 +55,16 @@ type Store struct {
 	logID    domain.ID
 	tail     *tail
 	queue    *queue
-	claims   *claims.Index           // nil if readOnly
-	staging  staging                 // guarded by writing, as is unsaved
-	unsaved  *boltfile.ReplacedError // the file lost its name and is to be saved
+	claims   *claims.Index // nil if readOnly
+	staging  staging       // guarded by writing
 
 	background sync.WaitGroup // the goroutines other than the committer
 	committer  sync.WaitGroup
 	fatal      chan struct{}
-	fatalOnce  sync.Once
 	failure    atomic.Pointer[eventstore.FatalError]
 
 	sound       chan struct{} // closed once it is known which pages are free
 	damaged     atomic.Bool
-	saving      atomic.Bool
 	suspended   atomic.Pointer[eventstore.SuspendedError]
 	writing     sync.Mutex // held while a group is under way; guards transaction
 	transaction uint64     // of the last commit
@@ -139,11 +133,9 @@ func (s *Store) Err() error {
 
 func (s *Store) fail(err error) {
 	if s.failure.CompareAndSwap(nil, &eventstore.FatalError{Err: err}) {
-		s.end()
+		close(s.fatal)
 	}
 }
-
-func (s *Store) end() { s.fatalOnce.Do(func() { close(s.fatal) }) }
 
 func (s *Store) report(err error) {
 	if s.options.Report != nil {
@@ -152,7 +144,7 @@ func (s *Store) report(err error) {
 }
 
 // Suspended says why no commits are made although the store is open: the file is
-// damaged, and they would make it worse. It is nil while commits are made.
+// damaged or not at its place, and they could be lost. It is nil while commits are made.
 func (s *Store) Suspended() error {
 	if e := s.suspended.Load(); e != nil {
 		return e
@@ -190,7 +182,8 @@ func (s *Store) begin() {
 	s.background.Go(s.watch)
 }
 
-// Close implements eventstore.Store. A second call returns the same error.
+// Close implements eventstore.Store. A second call returns the same error: a *ReplacedError if
+// the file lost its name, and its content with it.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closing)
@@ -201,7 +194,12 @@ func (s *Store) Close() error {
 			s.claims.Close()
 		}
 		s.background.Wait()
-		s.closeErr = errors.Join(s.saveIfReplaced(), s.file.Close())
+		if known := s.stopped(); !s.readOnly {
+			if err := s.checkPlace(); known == nil || errors.As(err, new(*ReplacedError)) {
+				s.closeErr = err
+			}
+		}
+		s.closeErr = errors.Join(s.closeErr, s.file.Close())
 	})
 	return s.closeErr
 }

@@ -186,7 +186,7 @@ func release(f *os.File) error {
 	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
-// Descriptor is the open file, even if its path has been replaced. It is for reading only.
+// Descriptor is the open file, in which tests make faults.
 func (f *File) Descriptor() *os.File { return f.file }
 
 // Opened is the state that the file was opened in.

@@ -3,10 +3,7 @@ package boltfile
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,59 +57,4 @@ func Hold(path string) (unlock func() error, err error) {
 		return nil, err
 	}
 	return func() error { return release(f.file) }, nil
-}
-
-// Save gives the open file another name in the directory of the one it lost, or if that fails one
-// directory up or among the temporary files. There must be no writer meanwhile. The name is synced
-// when Save returns.
-func (f *File) Save(now time.Time) (name string, err error) {
-	dir := filepath.Dir(f.path)
-	base := filepath.Base(f.path) + now.UTC().Format(".saved-20060102T150405.000Z")
-	failed := make([]error, 0, 3)
-	for _, dir := range []string{dir, filepath.Dir(filepath.Clean(dir)), os.TempDir()} {
-		name := filepath.Join(dir, base)
-		err := f.saveAs(name)
-		if err == nil {
-			return name, nil
-		}
-		failed = append(failed, fmt.Errorf("saving it as %s: %w", name, err))
-	}
-	return "", errors.Join(failed...)
-}
-
-func (f *File) saveAs(name string) error {
-	dir := filepath.Dir(name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	// A file that has a name left somewhere can be given another one.
-	fd := fmt.Sprintf("/proc/self/fd/%d", f.file.Fd())
-	if unix.Linkat(unix.AT_FDCWD, fd, unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW) != nil {
-		if err := f.copyTo(name); err != nil {
-			return errors.Join(err, os.RemoveAll(name))
-		}
-	}
-	return errors.Join(f.file.Sync(), SyncDir(dir), SyncDir(filepath.Dir(dir)))
-}
-
-// copyTo leaves the whole file under the name or nothing, unless the process ends
-// meanwhile.
-func (f *File) copyTo(name string) error {
-	out, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	// bbolt never uses the descriptor's file offset.
-	_, err = f.file.Seek(0, io.SeekStart)
-	if err == nil {
-		_, err = io.Copy(out, f.file)
-	}
-	if err = errors.Join(err, out.Sync()); err == nil {
-		was, wasErr := ReadMeta(f.file)
-		is, isErr := ReadMeta(out)
-		if err = errors.Join(wasErr, isErr); err == nil && is != was {
-			err = errors.New("the copy is not the same")
-		}
-	}
-	return errors.Join(err, out.Close())
 }

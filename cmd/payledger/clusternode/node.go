@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -73,12 +72,10 @@ func (c *Cluster) Open(ctx context.Context, conf Config) (*Node, error) {
 	n.Port = peer.New(peer.Config{
 		Name: c.Node, Peers: c.Peers(), TLS: n.tls, Node: n, Log: n.asked,
 	})
-	saved, err := filepath.Glob(conf.Dir.Ledger() + ".saved-*")
-	if err == nil && len(saved) == 0 && !datadir.Exists(conf.Dir.Ledger()) { // one that was saved has to come back
-		err = n.takeLog(ctx)
-	}
-	if err != nil {
-		return nil, err
+	if !datadir.Exists(conf.Dir.Ledger()) {
+		if err := n.takeLog(ctx); err != nil {
+			return nil, err
+		}
 	}
 	urls := map[string]string{}
 	for name := range c.Peers() {

@@ -187,10 +187,6 @@ func (d Dir) MustExist() error {
 		return cli.Errorf(cli.ExitDirectory, "looking for the event log: %w", err)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if saved, err := filepath.Glob(d.Ledger() + ".saved-*"); err == nil && len(saved) > 0 {
-			newest := saved[len(saved)-1]
-			return cli.Errorf(cli.ExitDirectory, "%s is gone, and was saved as %s by the server that ran then: move that there", d.Ledger(), newest)
-		}
 		if d.Clustered() {
 			return cli.Errorf(cli.ExitDirectory, "%[1]s has no ledger.db: \"payledger serve --data %[1]s\" takes it from another node", d)
 		}

@@ -23,12 +23,8 @@ type Parts struct {
 	failed  context.Context
 	fail    context.CancelFunc
 	started []startedPart
-	current *atomic.Pointer[string]     // the part that is being stopped
-	saving  atomic.Pointer[func() bool] // while it returns true, ending the process would lose events
+	current *atomic.Pointer[string] // the part that is being stopped
 }
-
-// Saving has the end of the process wait while saving answers true.
-func (p *Parts) Saving(saving func() bool) { p.saving.Store(&saving) }
 
 type startedPart struct {
 	name string

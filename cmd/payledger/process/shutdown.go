@@ -14,17 +14,13 @@ import (
 // deliveries, NATS and the files, in this order.
 const closeTime = 15 * time.Second
 
-// savingPause is how often cut checks whether a log that lost its file is saved.
-const savingPause = 100 * time.Millisecond
-
 // lastLineTime is how long the last log record may take: the log's reader may be
 // the part that hangs.
 const lastLineTime = time.Second
 
 // Shutdown are parts whose stop has a bound: when the time for requests plus closeTime have passed
 // since the process was asked to stop or a part failed, the process ends with cli.ExitFailed, even
-// if a part hangs. It only waits longer for a log that lost its file and is being saved. Everything
-// answered is on disk by then, so nothing is lost.
+// if a part hangs. Everything answered is on disk by then, so nothing is lost.
 type Shutdown struct {
 	*Parts
 	after time.Duration
@@ -67,9 +63,6 @@ func (s *Shutdown) cut() {
 	select {
 	case <-said:
 	case <-time.After(lastLineTime):
-	}
-	for saving := s.saving.Load(); saving != nil && (*saving)(); {
-		<-time.After(savingPause)
 	}
 	s.exit(cli.ExitFailed)
 }

@@ -198,8 +198,14 @@ func (r *restoring) hold() error {
 		return err
 	}
 	var err error
-	if r.old, err = bolt.Open(path, bolt.Options{Replaceable: true}); err == nil {
-		r.release = r.old.Close
+	if r.old, err = bolt.Open(path, bolt.Options{}); err == nil {
+		r.release = func() error {
+			err := r.old.Close()
+			if errors.As(err, new(*bolt.ReplacedError)) { // on purpose
+				return nil
+			}
+			return err
+		}
 		return nil
 	}
 	switch {

@@ -56,7 +56,6 @@ func (a *app) openLog(ctx context.Context) (part process.Part, err error) {
 		}
 		a.store, log, twice, part.Stop = a.node.Store.Store, a.node.Store, a.node.Store.Twice(), a.node.Close
 	}
-	a.parts.Saving(a.store.Saving)
 	a.ledger = eventstore.Ledger{Store: traced(log, a.tracer), Codec: eventstore.NewCodec()}
 	part.Run = func(ctx context.Context) error {
 		select {
@@ -65,9 +64,6 @@ func (a *app) openLog(ctx context.Context) (part process.Part, err error) {
 		case <-twice:
 			return cli.Errorf(cli.ExitDirectory, "stopping node %s: %w", a.node.Node, replog.ErrTwice)
 		case <-a.store.Fatal():
-		}
-		if replaced, ok := errors.AsType[*bolt.ReplacedError](a.store.Err()); ok {
-			return cli.Errorf(cli.ExitDirectory, "stopping: %w", replaced)
 		}
 		return fmt.Errorf("stopping, start again to go on from what is on disk: %w", a.store.Err())
 	}
@@ -85,6 +81,8 @@ func logTrouble(log zerolog.Logger) func(error) {
 	return func(err error) {
 		e := log.Error().Err(err)
 		switch {
+		case errors.As(err, new(*bolt.ReplacedError)):
+			e.Msg("the event log's file is not at its place: nothing more is recorded, reading goes on; what is open is lost when the server stops")
 		case errors.As(err, new(*eventstore.SuspendedError)):
 			e.Msg("the event log is damaged: nothing more is recorded, reading goes on; stop the server, keep a copy of the directory and see \"payledger restore --help\"")
 		case errors.As(err, new(*eventstore.CorruptError)):

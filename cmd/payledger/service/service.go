@@ -201,12 +201,6 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 		a.withdraw()
 	case <-a.parts.Failed().Done():
 		a.ShutdownTimeout = min(a.ShutdownTimeout, time.Second) // what waits for the part is not answered any more
-		if a.store.Err() != nil {
-			select { // one that lost its file is saved first
-			case <-a.store.Fatal():
-			case <-ctx.Done():
-			}
-		}
 	}
 	return nil
 }
