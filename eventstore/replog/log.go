@@ -1,11 +1,13 @@
 package replog
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -74,8 +76,34 @@ func appendRecord(to, r, details []byte) []byte {
 	return to
 }
 
-// decode reads a message; the records share its memory. Whether they follow from the log
-// is bolt's to check.
+// readRecord reads what appendRecord wrote, with details of most bytes at most; nil: there are none.
+func readRecord(in recordReader, most uint64) (r, details []byte, err error) {
+	if r, err = readPart(in, record.MaxSize); err == nil && record.HasDetails(r) {
+		details, err = readPart(in, most)
+	}
+	return r, details, err
+}
+
+type recordReader interface {
+	io.Reader
+	io.ByteReader
+}
+
+// readPart reads what follows its length as a varint; nil: it is empty.
+func readPart(in recordReader, most uint64) ([]byte, error) {
+	n, err := binary.ReadUvarint(in)
+	switch {
+	case err != nil || n == 0:
+		return nil, err
+	case n > most:
+		return nil, fmt.Errorf("a record or details of %d bytes", n)
+	}
+	b := make([]byte, n)
+	_, err = io.ReadFull(in, b)
+	return b, err
+}
+
+// decode reads a message. Whether its records follow from the log is bolt's to check.
 func decode(h nats.Header, key, body []byte) (*Group, error) {
 	g := &Group{Writer: h.Get(headWriter)}
 	after, err := strconv.ParseUint(h.Get(headAfter), 10, 64)
@@ -87,32 +115,17 @@ func decode(h nats.Header, key, body []byte) (*Group, error) {
 	g.After = bolt.Tip{Last: eventstore.Position(after), Sum: [32]byte(sum)}
 	g.Nonce = Nonce(nonce)
 	c := cipherOf(key, g.Nonce)
-	cut := func(most uint64) []byte {
-		n, size := binary.Uvarint(body)
-		if size <= 0 || n > most || n > uint64(len(body)-size) {
-			err = errors.New("not a message of LOG: a record has no end")
-			return nil
-		}
-		end := size + int(n)
-		part := body[size:end:end]
-		body = body[end:]
-		return part
-	}
-	for len(body) > 0 {
-		r, details := cut(record.MaxSize), []byte(nil)
-		if record.HasDetails(r) {
-			details = cut(eventstore.MaxDetails + sealMore)
-		}
-		if err == nil && len(r) == 0 {
-			err = errors.New("not a message of LOG: a record is empty")
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(details) == 0 {
-			details = nil
-		} else if details, err = open(c, len(g.Records), r, details); err != nil {
-			return nil, err
+	for in := bytes.NewReader(body); in.Len() > 0; {
+		r, details, err := readRecord(in, eventstore.MaxDetails+sealMore)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("not a message of LOG: %w", err)
+		case len(r) == 0:
+			return nil, errors.New("not a message of LOG: a record is empty")
+		case details != nil:
+			if details, err = open(c, len(g.Records), r, details); err != nil {
+				return nil, err
+			}
 		}
 		g.Records, g.Details = append(g.Records, r), append(g.Details, details)
 	}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +19,6 @@ import (
 
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
-	"payledger/eventstore/bolt/record"
 )
 
 // What nodes ask each other over HTTP. Only peers may reach it.
@@ -209,12 +207,8 @@ func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt
 		return tip, err
 	}
 	for size := 0; ; {
-		r, err := readPart(in, record.MaxSize)
+		r, details, err := readRecord(in, eventstore.MaxDetails)
 		if err == nil && len(r) > 0 {
-			var details []byte
-			if record.HasDetails(r) {
-				details, err = readPart(in, eventstore.MaxDetails)
-			}
 			b.Records, b.Details = append(b.Records, r), append(b.Details, details)
 			size += len(r) + len(details)
 		}
@@ -234,20 +228,6 @@ func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt
 			return tip, nil
 		}
 	}
-}
-
-// readPart reads what follows its length as a varint; nil: it is empty.
-func readPart(in *bufio.Reader, most uint64) ([]byte, error) {
-	n, err := binary.ReadUvarint(in)
-	switch {
-	case err != nil || n == 0:
-		return nil, err
-	case n > most:
-		return nil, fmt.Errorf("a record or details of %d bytes", n)
-	}
-	b := make([]byte, n)
-	_, err = io.ReadFull(in, b)
-	return b, err
 }
 
 // Status is what a node knows of itself.
