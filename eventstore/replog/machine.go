@@ -45,23 +45,15 @@ type (
 		place
 		group *Group
 	}
-	// applied: the file has the group at this place, and ends at tip.
+	// applied: the file has the group at this place, and ends at tip; or err says why it was not
+	// added: a *bolt.GapError, a *bolt.DivergedError, or the file could not be written.
 	applied struct {
 		place
 		end, tip bolt.Tip
+		err      error
 	}
-	// gapped: the group at this place begins behind the end of the file.
-	gapped struct {
-		place
-		after eventstore.Position
-	}
-	// diverged: the group at this place does not follow from the file.
-	diverged struct {
-		place
-		why error
-	}
-	// notApplied: the file could not be written.
-	notApplied struct{}
+	// stopping: the node is to take no part any more.
+	stopping struct{ why error }
 	// staged: the committer has staged a group and waits for the decision.
 	staged struct{ batch bolt.Batch }
 	// committed: the staged group that was decided for is durable.
@@ -105,7 +97,7 @@ type (
 type (
 	// feed has the messages of LOG fed, from its first one on.
 	feed struct{ log string }
-	// apply ends in applied, gapped, diverged or notApplied.
+	// apply ends in applied.
 	apply struct {
 		place
 		group *Group
@@ -234,22 +226,9 @@ func (m *machine) take(now time.Duration, e event) []effect {
 	case fed:
 		return m.fed(now, e)
 	case applied:
-		m.applying, m.tip = false, e.tip
-		if e.log == m.place.log {
-			m.place, m.end, m.read, m.gap = e.place, e.end, true, 0
-		}
-	case gapped:
-		m.applying = false
-		if e.log == m.place.log {
-			m.gap = e.after
-		}
-	case diverged:
-		m.applying = false
-		if e.log == m.place.log {
-			return m.stop(now, e.why)
-		}
-	case notApplied:
-		m.applying = false
+		return m.applied(now, e)
+	case stopping:
+		return m.stop(now, e.why)
 	case staged:
 		if !m.ready || m.yields != nil || e.batch.After != m.end {
 			return []effect{decide{}}
@@ -325,7 +304,7 @@ func (m *machine) hear(now time.Duration, e heard) (out []effect) {
 }
 
 // follow begins with another incarnation of LOG. Nothing of the one before it is applied or
-// committed from here on: what the others are told of this file is what it will have.
+// committed from here on, so the answers to the other nodes about this file stay true.
 func (m *machine) follow(now time.Duration, log string) []effect {
 	if log == m.place.log {
 		return nil
@@ -416,6 +395,24 @@ func (m *machine) fed(now time.Duration, e fed) (out []effect) {
 	}
 	m.applying = true
 	return append(out, apply(e))
+}
+
+func (m *machine) applied(now time.Duration, e applied) []effect {
+	m.applying = false
+	if e.err == nil {
+		m.tip = e.tip
+	}
+	var gap *bolt.GapError
+	switch {
+	case e.log != m.place.log:
+	case e.err == nil:
+		m.place, m.end, m.read, m.gap = e.place, e.end, true, 0
+	case errors.As(e.err, &gap):
+		m.gap = gap.After
+	case errors.As(e.err, new(*bolt.DivergedError)):
+		return m.stop(now, e.err)
+	}
+	return nil
 }
 
 // land: LOG has the group that was under way.

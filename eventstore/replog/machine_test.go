@@ -117,7 +117,7 @@ func TestFlaws(t *testing.T) {
 func TestDiverged(t *testing.T) {
 	t.Parallel()
 	m := newMachine("A", []string{"B"}, [8]byte{1}, bolt.Tip{Last: 5})
-	for _, e := range []event{heard{log: "x", last: 1, leader: "A"}, fed{place{"x", 1}, &Group{}}, applied{place{"x", 1}, bolt.Tip{Last: 5}, bolt.Tip{Last: 5}}} {
+	for _, e := range []event{heard{log: "x", last: 1, leader: "A"}, fed{place{"x", 1}, &Group{}}, applied{place{"x", 1}, bolt.Tip{Last: 5}, bolt.Tip{Last: 5}, nil}} {
 		m.step(time.Second, e)
 	}
 	m.step(time.Second, answered{"B", m.term, &bolt.Tip{}})
@@ -132,7 +132,7 @@ func TestDiverged(t *testing.T) {
 	}
 	m.step(time.Second, fed{place{"x", 3}, &Group{}})
 	why := &bolt.DivergedError{At: 4}
-	got := m.step(time.Second, diverged{place{"x", 3}, why})
+	got := m.step(time.Second, applied{place: place{"x", 3}, err: why})
 	if want := []effect{stop{why}, stepDown{}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("it stops with %v, want %v", got, want)
 	}
@@ -158,7 +158,7 @@ func TestUnfitLeaderServesReads(t *testing.T) {
 	m := newMachine("A", []string{"B"}, [8]byte{1}, bolt.Tip{Last: 5})
 	m.step(0, heard{log: "x", last: 1, leader: "A"})
 	m.step(0, fed{place{"x", 1}, &Group{}})
-	m.step(0, applied{place{"x", 1}, bolt.Tip{Last: 5}, bolt.Tip{Last: 5}})
+	m.step(0, applied{place{"x", 1}, bolt.Tip{Last: 5}, bolt.Tip{Last: 5}, nil})
 	m.step(0, answered{"B", m.term, &bolt.Tip{}})
 	read := func(now time.Duration) (out []effect) {
 		out = append(m.step(now, reading{uint64(now)}), m.step(now, tick{})...)

@@ -347,6 +347,6 @@ func (s *Store) watch() {
 	case s.doubledSince.IsZero():
 		s.doubledSince = time.Now()
 	case time.Since(s.doubledSince) > twiceFor && s.stopped == nil:
-		s.step(diverged{s.m.place, ErrTwice})
+		s.step(stopping{ErrTwice})
 	}
 }

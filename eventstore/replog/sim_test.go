@@ -110,8 +110,8 @@ func (n *simNode) step(e event) (out []effect) {
 			m.flight.riders = append(m.flight.riders, e.read)
 			return nil
 		}
-	case gapped:
-		if f.gapSkipped && e.log == m.place.log {
+	case applied:
+		if f.gapSkipped && errors.As(e.err, new(*bolt.GapError)) && e.log == m.place.log {
 			m.applying, m.place, m.read = false, e.place, true
 			return nil
 		}
@@ -980,20 +980,13 @@ func (n *simNode) effect(x effect) {
 func (n *simNode) apply(x apply) {
 	end := x.group.End()
 	tip, err := n.file.extend(x.group.Batch)
-	var gap *bolt.GapError
-	switch {
-	case errors.As(err, &gap) && n.w.flaw.gapSkipped:
+	if errors.As(err, new(*bolt.GapError)) && n.w.flaw.gapSkipped {
 		for _, r := range x.group.Records {
 			n.file.add(r)
 		}
-		n.event(applied{x.place, end, n.file.tip()})
-	case errors.As(err, &gap):
-		n.event(gapped{x.place, gap.After})
-	case err != nil:
-		n.event(diverged{x.place, err})
-	default:
-		n.event(applied{x.place, end, tip})
+		tip, err = n.file.tip(), nil
 	}
+	n.event(applied{x.place, end, tip, err})
 	n.later(0, n.feed)
 }
 

@@ -325,19 +325,11 @@ func (s *Store) reportLocked(err error) {
 // apply adds a group of LOG's to the file.
 func (s *Store) apply(x apply) {
 	tip, err := s.Extend(x.group.Batch)
-	var gap *bolt.GapError
-	switch {
-	case err == nil:
-		s.post(applied{x.place, x.group.End(), tip})
-	case errors.As(err, &gap):
-		s.post(gapped{x.place, gap.After})
-	case errors.As(err, new(*bolt.DivergedError)):
-		s.post(diverged{x.place, err})
-	default:
+	if err != nil && !errors.As(err, new(*bolt.GapError)) && !errors.As(err, new(*bolt.DivergedError)) {
 		s.report(err)
 		s.sleep(s.ctx, retryAfter)
-		s.post(notApplied{})
 	}
+	s.post(applied{x.place, x.group.End(), tip, err})
 }
 
 // replicate is bolt's hook: it waits for the machine's decision on what is staged.
@@ -484,7 +476,7 @@ func (s *Store) Stop(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped == nil {
-		s.step(diverged{s.m.place, why})
+		s.step(stopping{why})
 	}
 }
 
