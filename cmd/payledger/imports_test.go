@@ -662,8 +662,8 @@ func rooms() []room {
 			folder: "cmd/payledger/checkpoints",
 			why:    "what is signed for a log and whether the log is what was signed for; who may ask for it is the service's",
 			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/clusternode", "cmd/payledger/datadir", "eventstore", "eventstore/bolt", "eventstore/translog",
-				"httpapi/merchant", "httpapi/peer", "projections", "projections/views",
+				"cmd/payledger/cli", "cmd/payledger/clusternode", "cmd/payledger/datadir", "eventstore", "eventstore/bolt", "eventstore/replog",
+				"eventstore/translog", "httpapi/merchant", "httpapi/peer", "notifier/health", "projections", "projections/views",
 			},
 			modules: []string{jsonModule, prometheus, zerolog, "golang.org/x/mod/sumdb/tlog"},
 			keepOut: []string{"encoding/json"},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -116,7 +117,7 @@ func (s *Store) serveEnd(w http.ResponseWriter, r *http.Request) {
 func (s *Store) ask(x ask) *bolt.Tip {
 	ctx, cancel := context.WithTimeout(s.ctx, askTime)
 	defer cancel()
-	body, err := request(ctx, s.config.Client, http.MethodPost, s.config.Peers[x.peer]+pathEnd+"?log="+url.QueryEscape(x.log))
+	body, err := Request(ctx, s.config.Client, http.MethodPost, s.config.Peers[x.peer]+pathEnd+"?log="+url.QueryEscape(x.log), nil)
 	if err != nil {
 		return nil
 	}
@@ -130,8 +131,9 @@ func (s *Store) ask(x ask) *bolt.Tip {
 	return &tip
 }
 
-func request(ctx context.Context, c *http.Client, method, url string) (io.ReadCloser, error) {
-	r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody) //nolint:gosec // the address is a peer's
+// Request asks a node something. An answer that is not 200 is an error, with what the node says.
+func Request(ctx context.Context, c *http.Client, method, url string, body []byte) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body)) //nolint:gosec // the address is a peer's
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +198,7 @@ func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt
 	defer cancel(nil)
 	stall := time.AfterFunc(copyStall, func() { cancel(fmt.Errorf("nothing has come for %v", copyStall)) })
 	defer stall.Stop()
-	body, err := request(ctx, c, http.MethodGet, fmt.Sprintf("%s%s?after=%d&ready=%t", peer, pathRecords, tip.Last, ready))
+	body, err := Request(ctx, c, http.MethodGet, fmt.Sprintf("%s%s?after=%d&ready=%t", peer, pathRecords, tip.Last, ready), nil)
 	if err != nil {
 		return tip, err
 	}
@@ -289,7 +291,7 @@ func (s *Store) askPeers(ctx context.Context) []Status {
 	var asking sync.WaitGroup
 	for i, p := range s.m.peers {
 		asking.Go(func() {
-			body, err := request(ctx, s.config.Client, http.MethodGet, fmt.Sprintf("%s%s?from=%s&start=%x", s.config.Peers[p], pathStatus, s.m.name, s.m.start))
+			body, err := Request(ctx, s.config.Client, http.MethodGet, fmt.Sprintf("%s%s?from=%s&start=%x", s.config.Peers[p], pathStatus, s.m.name, s.m.start), nil)
 			if err == nil {
 				err = errors.Join(json.UnmarshalRead(io.LimitReader(body, maxStatus), &all[i]), body.Close())
 			}
@@ -314,17 +316,11 @@ func (s *Store) watch() {
 	asked := s.config.Now()
 	peers := s.askPeers(s.ctx)
 	answered := s.config.Now()
-	var least, most time.Duration // by which this clock is ahead, however long the answers took
+	least, most := time.Duration(math.MaxInt64), time.Duration(math.MinInt64) // by which this clock is ahead, however long the answers took
 	compared := len(peers) > 0
-	for i, p := range peers {
-		if compared = compared && p.Silent == ""; !compared {
-			break
-		}
-		low, high := asked.Sub(p.Clock), answered.Sub(p.Clock)
-		if i == 0 {
-			least, most = low, high
-		}
-		least, most = min(least, low), max(most, high)
+	for _, p := range peers {
+		compared = compared && p.Silent == ""
+		least, most = min(least, asked.Sub(p.Clock)), max(most, answered.Sub(p.Clock))
 	}
 	why := ""
 	switch err := s.Refuses(); {

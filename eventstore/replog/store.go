@@ -522,7 +522,7 @@ func (s *Store) Promote(ctx context.Context, to string) error {
 }
 
 func (s *Store) askToYield(ctx context.Context, leader, to string) error {
-	body, err := request(ctx, s.config.Client, http.MethodPost, s.config.Peers[leader]+pathYield+"?to="+url.QueryEscape(to))
+	body, err := Request(ctx, s.config.Client, http.MethodPost, s.config.Peers[leader]+pathYield+"?to="+url.QueryEscape(to), nil)
 	if err != nil {
 		return err
 	}

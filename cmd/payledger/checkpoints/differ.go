@@ -79,7 +79,7 @@ func (w *witness) firstDifference(peer string, size eventstore.Position) (at eve
 
 // rootOf is the root of the tree of another node's log.
 func (w *witness) rootOf(node string, size eventstore.Position) (root tlog.Hash, err error) {
-	b, err := w.request(w.ctx, node, http.MethodGet, rootPath+strconv.FormatUint(uint64(size), 10), nil, maxAnswer)
+	b, err := w.request(w.ctx, node, http.MethodGet, rootPath+strconv.FormatUint(uint64(size), 10), nil)
 	if err == nil && len(b) != len(root) {
 		err = fmt.Errorf("node %s answers with %d bytes", node, len(b))
 	}

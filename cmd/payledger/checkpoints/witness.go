@@ -1,7 +1,6 @@
 package checkpoints
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -22,6 +21,7 @@ import (
 	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/datadir"
 	"payledger/eventstore"
+	"payledger/eventstore/replog"
 	"payledger/eventstore/translog"
 	"payledger/httpapi/peer"
 )
@@ -44,7 +44,6 @@ type witness struct {
 	node     *clusternode.Node
 	log      *translog.Verifier // of the log's checkpoints
 	cosigner *translog.Cosigner
-	client   *http.Client
 	ctx      context.Context //nolint:containedctx // until close
 	cancel   context.CancelFunc
 
@@ -75,7 +74,7 @@ const (
 
 // Witness lets this node and the others vouch. Peers are not answered yet.
 func (s *Signer) Witness(node *clusternode.Node) (err error) {
-	w := &witness{signer: s, node: node, client: node.Port.Client(), keys: make(map[string]string), silent: make(map[string]time.Time)}
+	w := &witness{signer: s, node: node, keys: make(map[string]string), silent: make(map[string]time.Time)}
 	if w.log, err = translog.ParseVerifier(s.Key.VerifierKey()); err != nil {
 		return err
 	}
@@ -237,28 +236,20 @@ func (w *witness) isSilent(peer string) bool {
 }
 
 // request asks a node something. Only the node itself can show the certificate for its name.
-func (w *witness) request(ctx context.Context, node, method, path string, body []byte, most int64) ([]byte, error) {
+func (w *witness) request(ctx context.Context, node, method, path string, body []byte) ([]byte, error) {
 	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(asking, method, peer.URL(node)+path, bytes.NewReader(body))
+	answer, err := replog.Request(asking, w.node.Port.Client(), method, peer.URL(node)+path, body)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("node %s: %w", node, err)
 	}
-	reply, err := w.client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = reply.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(reply.Body, most))
-	if err == nil && reply.StatusCode != http.StatusOK {
-		err = fmt.Errorf("node %s answers %s: %s", node, reply.Status, bytes.TrimSpace(b))
-	}
-	return b, err
+	defer func() { _ = answer.Close() }()
+	return io.ReadAll(io.LimitReader(answer, maxAnswer))
 }
 
 // ask asks a node to vouch.
 func (w *witness) ask(ctx context.Context, node string, signed []byte) (a answer, by *translog.Witness, err error) {
-	b, err := w.request(ctx, node, http.MethodPost, cosignPath, signed, maxAnswer)
+	b, err := w.request(ctx, node, http.MethodPost, cosignPath, signed)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.mu.Lock()

@@ -82,22 +82,18 @@ func Join(ctx context.Context, d datadir.Dir, from string, key []byte, node stri
 func askToJoin(ctx context.Context, client *http.Client) (a joinAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, peer.URL("")+joinPath, http.NoBody)
-	if err != nil {
-		return a, err
+	ask := func() (io.ReadCloser, error) {
+		return replog.Request(ctx, client, http.MethodGet, peer.URL("")+joinPath, nil)
 	}
-	reply, err := client.Do(r)
+	answer, err := ask()
 	for errors.Is(err, syscall.ECONNREFUSED) && health.Pause(ctx, time.Second/10) { // it has just been started
-		reply, err = client.Do(r)
+		answer, err = ask()
 	}
 	if err != nil {
 		return a, err
 	}
-	defer func() { _ = reply.Body.Close() }()
-	if reply.StatusCode != http.StatusOK {
-		return a, fmt.Errorf("it answers %s", reply.Status)
-	}
-	err = json.UnmarshalRead(io.LimitReader(reply.Body, maxJoin), &a)
+	defer func() { _ = answer.Close() }()
+	err = json.UnmarshalRead(io.LimitReader(answer, maxJoin), &a)
 	return a, err
 }
 
