@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,8 +25,8 @@ import (
 
 // What nodes ask each other over HTTP. Only peers may reach it.
 //
-//	GET  status  ?from=NODE&start=ID -> Status in JSON, unless another process of that node
-//	             asks too
+//	GET  status  ?from=NODE&began=MILLISECONDS&start=ID -> Status in JSON, unless another process of
+//	             that node asks too that began before, by the node's clock
 //	POST end     ?log=INCARNATION -> the file's end, as POSITION and SHA-256: the asking node
 //	             becomes the leader. From the answer on nothing of another incarnation is added
 //	POST yield   ?to=NODE -> nothing: the leader has made that node the leader
@@ -49,7 +50,9 @@ const (
 func (s *Store) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathStatus, func(w http.ResponseWriter, r *http.Request) {
-		if q := r.URL.Query(); s.twice(q.Get("from"), q.Get("start")) {
+		q := r.URL.Query()
+		began, _ := strconv.ParseInt(q.Get("began"), 10, 64)
+		if s.twice(q.Get("from"), process{began, q.Get("start")}) {
 			http.Error(w, ErrTwice.Error(), http.StatusConflict)
 			return
 		}
@@ -73,21 +76,32 @@ const (
 	twiceFor    = 10 * time.Second // before the second of two processes stops
 )
 
-// asker is the process that a node's questions came from last.
-type asker struct {
+// process is one of those that serve a node: when it began, in milliseconds, and its Config.Start.
+type process struct {
+	began int64
 	start string
-	at    time.Time
 }
 
-// twice reports whether another process of the node has asked not long ago.
-func (s *Store) twice(node, start string) bool {
+func (p process) compare(q process) int {
+	return cmp.Or(cmp.Compare(p.began, q.began), strings.Compare(p.start, q.start))
+}
+
+// asker is the process that a node's questions came from last.
+type asker struct {
+	process
+	at time.Time
+}
+
+// twice reports whether another process of the node that began before has asked not long ago. So all
+// peers refuse the same one, also of two that began to ask each of them in another order.
+func (s *Store) twice(node string, p process) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.askers[node]
-	if before.start != start && time.Since(before.at) < forgetAfter {
+	if p.compare(before.process) > 0 && time.Since(before.at) < forgetAfter {
 		return true
 	}
-	s.askers[node] = asker{start, time.Now()}
+	s.askers[node] = asker{p, time.Now()}
 	return false
 }
 
@@ -291,7 +305,7 @@ func (s *Store) askPeers(ctx context.Context) []Status {
 	var asking sync.WaitGroup
 	for i, p := range s.m.peers {
 		asking.Go(func() {
-			body, err := Request(ctx, s.config.Client, http.MethodGet, fmt.Sprintf("%s%s?from=%s&start=%x", s.config.Peers[p], pathStatus, s.m.name, s.m.start), nil)
+			body, err := Request(ctx, s.config.Client, http.MethodGet, fmt.Sprintf("%s%s?from=%s&began=%d&start=%x", s.config.Peers[p], pathStatus, s.m.name, s.began.UnixMilli(), s.m.start), nil)
 			if err == nil {
 				err = errors.Join(json.UnmarshalRead(io.LimitReader(body, maxStatus), &all[i]), body.Close())
 			}

@@ -391,6 +391,27 @@ func TestClock(t *testing.T) {
 	x.same(2)
 }
 
+// Peers that hear of two processes of one node in different orders refuse the same one.
+func TestPeersAgreeWhoIsTheSecond(t *testing.T) {
+	t.Parallel()
+	for what, of := range map[string][2]process{
+		"it began later":      {{1, "b"}, {2, "a"}},
+		"they began together": {{1, "a"}, {1, "b"}},
+		"the first is of a version that does not say it": {{0, "b"}, {1, "a"}},
+	} {
+		for _, order := range [][]int{{0, 1, 0, 1, 1, 0}, {1, 0, 1, 0, 0, 1}, {1, 1, 0, 1, 0}} {
+			peer := &Store{askers: map[string]asker{}}
+			met := false
+			for _, i := range order {
+				met = met || i == 0
+				if got, want := peer.twice("a", of[i]), i == 1 && met; got != want {
+					t.Errorf("%s, asking in the order %v: process %d is refused: %t, want %t", what, order, i, got, want)
+				}
+			}
+		}
+	}
+}
+
 // Of two processes that serve one node the second one to start stops, whatever is written
 // meanwhile, and the first one goes on.
 func TestServedTwice(t *testing.T) {
