@@ -153,7 +153,7 @@ const (
 	publishTime    = 2 * time.Second       // for LOG to answer
 	askEvery       = 250 * time.Millisecond
 	grace          = 500 * time.Millisecond // for the second peer's answer
-	patience       = 2 * time.Second        // for a leader that cannot work
+	patience       = 2 * time.Second        // for a leader that cannot work; twice as long after a term that ended so
 	foundEvery     = time.Second
 )
 
@@ -189,6 +189,7 @@ type machine struct {
 	asked   time.Duration
 	answers map[string]*bolt.Tip // nil: refused
 
+	waits  time.Duration // the patience of this term
 	unfit  bool
 	yields *leaving // ready, but takes nothing more
 	asksTo bool     // LOG was asked for another leader
@@ -211,7 +212,7 @@ type flight struct {
 }
 
 func newMachine(name string, peers []string, start [8]byte, tip bolt.Tip) *machine {
-	return &machine{name: name, peers: peers, start: start, tip: tip, answers: map[string]*bolt.Tip{}}
+	return &machine{name: name, peers: peers, start: start, tip: tip, waits: patience, answers: map[string]*bolt.Tip{}}
 }
 
 // step takes an event.
@@ -268,7 +269,7 @@ func (m *machine) take(now time.Duration, e event) []effect {
 	case fitness:
 		m.unfit = e.unfit
 	case leaving:
-		if m.ready {
+		if m.ready && m.yields == nil {
 			m.yields, m.asksTo, m.began = &e, false, now
 		}
 	case tick:
@@ -330,7 +331,7 @@ func (m *machine) lead(now time.Duration, leader string) (out []effect) {
 	case yes && !m.leads:
 		m.leads = true
 		if m.begin(now); m.stopped || m.unfit {
-			m.began -= patience
+			m.began -= m.waits
 		}
 	}
 	return out
@@ -420,6 +421,9 @@ func (m *machine) land(now time.Duration) (out []effect) {
 	f := m.flight
 	m.flight = nil
 	if !m.unfit { // else it stays as it was, however many reads it serves
+		if now-m.began < patience/2 {
+			m.waits = patience
+		}
 		m.began = now
 	}
 	m.place.seq++
@@ -474,11 +478,13 @@ func (m *machine) tick(now time.Duration) (out []effect) {
 	switch {
 	case m.ready && m.flight == nil && m.staged == nil && m.yields == nil && !m.unfit:
 		m.began = now
-	case now-m.began < patience:
+	case now-m.began < m.waits:
 	case m.yields != nil: // nobody else leads
 		m.yields, m.began = nil, now
 	default:
-		m.began = now
+		if m.began = now; !m.unfit { // else the leadership of slow nodes goes round without an end
+			m.waits = 2 * patience
+		}
 		out = append(out, stepDown{})
 	}
 	return out

@@ -81,6 +81,21 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
+// Where each message and each sync takes long one of the nodes comes to lead, and stays.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		w := newWorld(seed, flaw{})
+		w.quiet, w.lag = true, time.Duration(1+seed%3)*500*time.Millisecond
+		w.until(5 * time.Minute)
+		before := w.done
+		w.until(10 * time.Minute)
+		if d := w.done; w.wrong != "" || d.elections > before.elections || d.reads < before.reads+10 || d.ok < before.ok+10 {
+			t.Errorf("seed %d: %+v, before %+v %s", seed, d, before, w.wrong)
+		}
+	}
+}
+
 // Each rule is needed: without it a promise is broken within some hundred seeds.
 func TestFlaws(t *testing.T) {
 	t.Parallel()

@@ -1030,7 +1030,7 @@ func (n *simNode) copyFrom(x copyFrom) {
 			})
 		})
 	})
-	n.later(1500*time.Millisecond, func() { end(copied{x.peer, bolt.Tip{}, errors.New("no answer")}) })
+	n.later(1500*time.Millisecond+4*w.lag, func() { end(copied{x.peer, bolt.Tip{}, errors.New("no answer")}) })
 }
 
 // publish is JetStream: it says accepted, or anything else, or nothing.

@@ -497,9 +497,7 @@ func (s *Store) Yield(ctx context.Context, to string) error {
 		if err := able(peers, to, began); err != nil {
 			return err
 		}
-		if s.Status().Ready { // not asked yet, or in vain
-			s.post(leaving{to})
-		}
+		s.post(leaving{to}) // again: it may have been in vain
 		if ctx.Err() != nil {
 			return fmt.Errorf("another node was asked to lead, and none does yet: %w", ctx.Err())
 		}
