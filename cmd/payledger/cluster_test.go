@@ -375,10 +375,7 @@ func TestThreeNodesServeOneLedger(t *testing.T) {
 			t.Errorf("/readyz: %d %v", a.Status, err)
 		}
 	}
-	for _, s := range n.servers {
-		all.Go(func() { s.stops(t) })
-	}
-	all.Wait()
+	n.stop(t)
 }
 
 var rootLine = regexp.MustCompile(`(?m)^root hash +(\S+)$`)

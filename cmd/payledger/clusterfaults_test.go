@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,6 +190,30 @@ func manyFaults(t *testing.T, seed uint64) {
 	c.finish(true)
 }
 
+// TestNodesStopTogether: three nodes that are stopped together while clients work end in good
+// order, whichever of them leads until the end.
+func TestNodesStopTogether(t *testing.T) {
+	inLong(t)
+	t.Parallel()
+	n := newNodes(t)
+	n.flags = retriesAtOnce()
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	n.notifies(t, 0, newHook(t))
+	for round := range uint64(4) {
+		c := newClients(t, 300, 3)
+		c.rest = 5 * time.Millisecond
+		for i, s := range n.servers {
+			c.next(i, s)
+		}
+		c.begin(12, round)
+		eventually(t, "the clients have answers", func() bool { return slices.Min(c.answered()) > 50 })
+		n.stop(t)
+		c.end()
+		n.start(t, 0, 1, 2)
+	}
+}
+
 func seedOr(usual uint64) uint64 {
 	if one, err := strconv.ParseUint(os.Getenv("PAYLEDGER_SEED"), 10, 64); err == nil {
 		return one
@@ -234,20 +259,14 @@ func (c *campaign) finish(thorough bool) {
 		return
 	}
 	c.say("the history is judged")
+	if thorough { // nothing is appended after this
+		eventually(c.t, "all outcomes are notified", func() bool { return c.hook.knows(paid) })
+		c.leaderSays("all notifications are settled", regexp.MustCompile(`(?m)^payledger_webhook_deliveries_pending.* 0$`))
+	}
 	c.n.agree(c.t, used)
 	c.say("the logs agree")
-	if thorough {
-		eventually(c.t, "all outcomes are notified", func() bool { return c.hook.knows(paid) })
-	}
-	eventually(c.t, "EVENTS has all of the log", func() bool {
-		return bytes.Contains(c.n.servers[c.n.leader(c.t, 0)].scrape(c.t), []byte("\npayledger_relay_lag_events 0\n"))
-	})
-	c.say("EVENTS has all")
-	var all sync.WaitGroup
-	for _, s := range c.n.servers {
-		all.Go(func() { s.stops(c.t) })
-	}
-	all.Wait()
+	c.leaderSays("EVENTS has all of the log", regexp.MustCompile(`(?m)^payledger_relay_lag_events 0$`))
+	c.n.stop(c.t)
 	if thorough {
 		c.n.eventsAreLog(c.t)
 		c.say("EVENTS is the log")
@@ -262,6 +281,13 @@ func (c *campaign) finish(thorough bool) {
 		names[i] = fmt.Sprintf("%s: %d", name, c.did[name])
 	}
 	c.t.Logf("%s; %d payments, %d of them paid, %d webhooks", strings.Join(names, ", "), used, len(paid), c.hook.count)
+}
+
+// leaderSays waits until the leader's metrics have a line.
+func (c *campaign) leaderSays(what string, line *regexp.Regexp) {
+	c.t.Helper()
+	eventually(c.t, what, func() bool { return line.Match(c.n.servers[c.n.leader(c.t, 0)].scrape(c.t)) })
+	c.say(what)
 }
 
 // used is how many of the payments the clients have worked on.
@@ -315,6 +341,16 @@ func (c *clients) insist(client, at int, in asked) answered {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+}
+
+// stop stops all nodes together.
+func (n *nodes) stop(t *testing.T) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, s := range n.servers {
+		all.Go(func() { s.stops(t) })
+	}
+	all.Wait()
 }
 
 // eventsAreLog compares EVENTS with the log: message for message, at the log's positions.

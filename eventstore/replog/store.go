@@ -79,9 +79,10 @@ type Store struct {
 	stagedEnd bolt.Tip    // of the committer
 	listening *nats.Subscription
 
-	info     atomic.Pointer[jetstream.StreamInfo] // of LOG
-	draining atomic.Bool
-	doubled  atomic.Bool // a peer says that another process serves this node, too
+	info      atomic.Pointer[jetstream.StreamInfo] // of LOG
+	draining  atomic.Bool
+	withdrawn atomic.Bool // another node leads, or cannot
+	doubled   atomic.Bool // a peer says that another process serves this node, too
 
 	mu        sync.Mutex // of all that follows
 	m         *machine
@@ -334,19 +335,28 @@ func (s *Store) apply(x apply) {
 
 // replicate is bolt's hook: it waits for the machine's decision on what is staged.
 func (s *Store) replicate(b bolt.Batch) error {
+	if s.ctx.Err() != nil {
+		return eventstore.ErrClosed
+	}
 	s.stagedEnd = b.End() // the records are valid until this returns
 	s.post(staged{b})
-	select {
-	case d := <-s.decisions:
-		switch {
-		case d.commit:
-			return nil
-		case d.doubt:
+	for {
+		select {
+		case d := <-s.decisions:
+			switch {
+			case d.commit:
+				return nil
+			case d.doubt:
+				return eventstore.ErrUnconfirmed
+			}
+			return ErrNotLeader
+		case <-time.After(closeTime):
+			if s.withdrawn.Load() { // and LOG does not answer: the other nodes are gone, too
+				s.end()
+			}
+		case <-s.ctx.Done():
 			return eventstore.ErrUnconfirmed
 		}
-		return ErrNotLeader
-	case <-s.ctx.Done():
-		return eventstore.ErrUnconfirmed
 	}
 }
 
@@ -566,9 +576,11 @@ func (s *Store) lastPeers() []Status {
 	return s.peers
 }
 
-// Withdraw ends this node's time as the leader before it is stopped.
+// Withdraw ends this node's time as the leader before it is stopped. What is not decided some
+// seconds later is given up as unconfirmed, and nothing is appended from then on.
 func (s *Store) Withdraw(ctx context.Context) error {
 	s.draining.Store(true)
+	defer s.withdrawn.Store(true)
 	if !s.Status().Ready {
 		return nil
 	}

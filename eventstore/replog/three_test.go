@@ -451,3 +451,39 @@ func TestServedTwice(t *testing.T) {
 	x.write(2000, 20, 4)
 	x.same(161)
 }
+
+// Where all three nodes are stopped together, the leader's last group is never decided. Whoever
+// waits for it is told so, and the store can be closed.
+func TestWithdrawAlone(t *testing.T) {
+	t.Parallel()
+	x := startThree(t, 0)
+	leader := x.leader()
+	s := x.stores[leader]
+	told := make(chan error)
+	go func() {
+		var err error
+		for i := 0; err == nil; i++ {
+			_, err = eventstore.AppendOne(context.Background(), s, paymentCommit(i, 0))
+		}
+		told <- err
+	}()
+	var all sync.WaitGroup
+	for i := range nodeNames {
+		if i != leader {
+			all.Go(func() { x.stop(i) })
+		}
+	}
+	all.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := s.Withdraw(ctx); err == nil {
+		t.Error("another node leads")
+	}
+	if err := <-told; !errors.Is(err, eventstore.ErrUnconfirmed) && !errors.Is(err, eventstore.ErrBusy) {
+		t.Errorf("the answer is %v", err)
+	}
+	if _, err := eventstore.AppendOne(t.Context(), s, paymentCommit(1<<20, 0)); !errors.Is(err, eventstore.ErrClosed) && !errors.Is(err, eventstore.ErrBusy) {
+		t.Errorf("the answer after it is %v", err)
+	}
+	x.close(leader)
+}

@@ -211,6 +211,9 @@ func (a *app) followElections(ctx context.Context) (err error) {
 		err := duties.Stop()
 		a.term.Store(nil)
 		duties = nil
+		if errors.Is(err, eventstore.ErrClosed) && !errors.As(err, new(*eventstore.FatalError)) {
+			return nil // this node is being stopped, and so are the others: see replog's Withdraw
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
