@@ -104,15 +104,11 @@ func (c logCheckpointCmd) Run(a *cli.App) error {
 		if err != nil {
 			return err
 		}
-		v, err := translog.ParseVerifier(s.VerifierKey())
+		k, err := s.Verifier().Open(signed)
 		if err != nil {
 			return err
 		}
-		k, err := v.Open(signed)
-		if err != nil {
-			return err
-		}
-		return a.PrintJSON(signedCheckpoint{k.Origin, k.Size, k.Root, string(signed), v.Key()})
+		return a.PrintJSON(signedCheckpoint{k.Origin, k.Size, k.Root, string(signed), s.VerifierKey()})
 	})
 }
 

@@ -25,40 +25,47 @@ func NewKey(random io.Reader, origin string) (string, error) {
 // use.
 type Signer struct {
 	signer   note.Signer
-	verifier string
+	verifier *Verifier
 }
 
 // ParseSigner reads a key made by NewKey. Errors do not contain the key.
 func ParseSigner(text string) (*Signer, error) {
 	text = strings.TrimSpace(text)
 	signer, err := note.NewSigner(text)
-	if err != nil {
+	_, key := publicOf(text)
+	if err != nil || key == nil {
 		return nil, errors.New("want one line \"PRIVATE+KEY+…\" of an Ed25519 note key")
 	}
-	// The note package has accepted it: PRIVATE+KEY+name+hash+base64. The base64 is
-	// the algorithm byte and the seed, and can contain plus signs.
-	parts := strings.SplitN(text, "+", 5)
-	raw, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
-	if err != nil || len(raw) != 1+ed25519.SeedSize {
-		return nil, errors.New("the key's last part is not that of an Ed25519 key")
-	}
-	public, ok := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
-	if !ok {
-		return nil, errors.New("not an Ed25519 key")
-	}
-	verifier, err := note.NewEd25519VerifierKey(signer.Name(), public)
+	public, err := note.NewEd25519VerifierKey(signer.Name(), key[1:])
 	if err != nil {
 		return nil, err
 	}
-	return &Signer{signer, verifier}, nil
+	verifier, err := ParseVerifier(public)
+	return &Signer{signer, verifier}, err
+}
+
+// publicOf is the hash of a private key, PRIVATE+KEY+name+hash+base64, and the public one: the byte of
+// the algorithm and the key; nil if it is no Ed25519 key. The base64 is that byte and the seed, and can
+// contain plus signs.
+func publicOf(text string) (hash string, key []byte) {
+	parts := strings.SplitN(text, "+", 5)
+	raw, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
+	if err != nil || len(parts) != 5 || len(raw) != 1+ed25519.SeedSize {
+		return "", nil
+	}
+	public := ed25519.NewKeyFromSeed(raw[1:])[ed25519.SeedSize:]
+	return parts[3], append(raw[:1:1], public...)
 }
 
 // Origin is the origin of the key's log.
 func (s *Signer) Origin() string { return s.signer.Name() }
 
+// Verifier opens what the key signs.
+func (s *Signer) Verifier() *Verifier { return s.verifier }
+
 // VerifierKey is the public key, one line without a line break, for ParseVerifier
 // and other readers of C2SP signed notes.
-func (s *Signer) VerifierKey() string { return s.verifier }
+func (s *Signer) VerifierKey() string { return s.verifier.Key() }
 
 // Sign returns the checkpoint as a signed note.
 func (s *Signer) Sign(c Checkpoint) ([]byte, error) {

@@ -110,9 +110,8 @@ func (r Receipt) Check(c Checkpoint) error {
 	return nil
 }
 
-// SizeOf is the size that a checkpoint states. Its signature is not checked.
-func SizeOf(signed []byte) (eventstore.Position, error) {
+// Stated is the checkpoint that a signed one states. Its signature is not checked.
+func Stated(signed []byte) (Checkpoint, error) {
 	text, _, _ := bytes.Cut(signed, []byte("\n\n"))
-	c, err := parseCheckpoint(string(text) + "\n")
-	return c.Size, err
+	return parseCheckpoint(string(text) + "\n")
 }

@@ -113,20 +113,15 @@ func NewWitnessKey(random io.Reader, name string) (string, error) {
 // ParseCosigner reads a key made by NewWitnessKey. Errors do not contain the key.
 func ParseCosigner(text string) (*Cosigner, error) {
 	text = strings.TrimSpace(text)
-	parts := strings.SplitN(text, "+", 5)
-	raw, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
-	if err != nil || len(parts) != 5 || len(raw) != 1+ed25519.SeedSize || raw[0] != cosignatureEd25519 {
+	hash, key := publicOf(text)
+	if len(key) == 0 || key[0] != cosignatureEd25519 {
 		return nil, errors.New("want one line \"PRIVATE+KEY+…\" of a witness's Ed25519 key")
 	}
 	signer, err := cosignature.NewSignerForCosignatureV1(text)
-	if err != nil || parts[3] != fmt.Sprintf("%08x", signer.KeyHash()) {
+	if err != nil || hash != fmt.Sprintf("%08x", signer.KeyHash()) {
 		return nil, errors.New("the witness's key was altered: its hash does not match")
 	}
-	public, ok := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
-	if !ok {
-		return nil, errors.New("not an Ed25519 key")
-	}
-	return &Cosigner{signer, base64.StdEncoding.EncodeToString(append([]byte{cosignatureEd25519}, public...))}, nil
+	return &Cosigner{signer, base64.StdEncoding.EncodeToString(key)}, nil
 }
 
 // VerifierKey is the public key, one line without a line break, for ParseWitness

@@ -80,12 +80,12 @@ func (a *API) Receipt(ctx context.Context, c Caller, id string) ([]byte, error) 
 		return nil, err
 	}
 	r := translog.Receipt{Payment: p.ID, Checkpoint: signed}
-	size, err := translog.SizeOf(signed)
+	stated, err := translog.Stated(signed)
 	for e, err := range a.cfg.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID)) {
-		if err != nil || e.Position > size {
+		if err != nil || e.Position > stated.Size {
 			return r.Text(), err
 		}
-		proof, err := a.cfg.Views.Inclusion(ctx, e.Position, size)
+		proof, err := a.cfg.Views.Inclusion(ctx, e.Position, stated.Size)
 		if err != nil {
 			return nil, err
 		}

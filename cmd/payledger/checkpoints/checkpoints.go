@@ -125,11 +125,7 @@ func newSigner(ctx context.Context, d datadir.Dir, views *projections.Engine, co
 	if err != nil {
 		return nil, cli.Errorf(cli.ExitDirectory, "reading the newest checkpoint: %w", err)
 	}
-	verifier, err := translog.ParseVerifier(o.Key.VerifierKey())
-	if err != nil {
-		return nil, err
-	}
-	if s.newest, err = verifier.Open(signed); err != nil {
+	if s.newest, err = o.Key.Verifier().Open(signed); err != nil {
 		return nil, cli.Errorf(cli.ExitDirectory, "%[1]s, the newest checkpoint, does not belong to log.key: %[2]w. Restore the two that belong together; "+
 			"if there is no such pair, move %[1]s away and start again", s.file, err)
 	}

@@ -74,10 +74,7 @@ const (
 
 // Witness lets this node and the others vouch. Peers are not answered yet.
 func (s *Signer) Witness(node *clusternode.Node) (err error) {
-	w := &witness{signer: s, node: node, keys: make(map[string]string), silent: make(map[string]time.Time)}
-	if w.log, err = translog.ParseVerifier(s.Key.VerifierKey()); err != nil {
-		return err
-	}
+	w := &witness{signer: s, node: node, log: s.Key.Verifier(), keys: make(map[string]string), silent: make(map[string]time.Time)}
 	if w.cosigner, err = w.readKey(); err != nil {
 		return err
 	}
