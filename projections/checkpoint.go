@@ -41,16 +41,11 @@ func ReadCheckpoint(tx *bolt.Tx) (c Checkpoint, err error) {
 	if err != nil {
 		return c, err
 	}
-	var form struct {
-		Format int `json:"format"`
+	err = json.Unmarshal(note, &c)
+	if c.Format > 0 && c.Format != views.Format { // the first member; the others may be of any type
+		return Checkpoint{Format: c.Format}, nil
 	}
-	if err := json.Unmarshal(note, &form); err != nil {
-		return c, table.Damage("checkpoint: %v", err)
-	}
-	if form.Format != views.Format {
-		return Checkpoint{Format: form.Format}, nil
-	}
-	if err := json.Unmarshal(note, &c); err != nil {
+	if err != nil {
 		return c, table.Damage("checkpoint: %v", err)
 	}
 	return c, nil
@@ -86,15 +81,18 @@ func (e *Engine) load(ctx context.Context) error {
 				return table.Damage("table %s is missing", name)
 			}
 		}
-		if err := e.viewWriter.Load(tx, c.Position); err != nil {
-			return err
-		}
-		return e.bookWriter.Load(tx, c.Position)
+		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = e.viewWriter.Load(ctx, c.Position)
 	}
-	if err := e.checkEvent(ctx, c); err != nil {
+	if err == nil {
+		err = e.bookWriter.Load(ctx, c.Position)
+	}
+	if err == nil {
+		err = e.checkEvent(ctx, c)
+	}
+	if err != nil {
 		return err
 	}
 	e.saved = checkpointAt{c.Position, c.Event}
@@ -119,16 +117,11 @@ func (e *Engine) checkEvent(ctx context.Context, c Checkpoint) error {
 	if c.Position > last {
 		return table.Damage("ahead of the log")
 	}
-	for r, err := range e.store.Scan(ctx, c.Position-1, eventstore.Filter{}) {
-		if err != nil {
-			return err
-		}
-		if r.Commit != c.Event {
-			return table.Damage("of another history of the log")
-		}
-		break
+	r, err := e.recordAt(ctx, c.Position)
+	if err == nil && r.Commit != c.Event {
+		err = table.Damage("of another history of the log")
 	}
-	return nil
+	return err
 }
 
 // checkFile checks every page of the file while it is used, and works no more

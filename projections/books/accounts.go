@@ -2,15 +2,16 @@ package books
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	bolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -137,8 +138,8 @@ func (v *accountsView) set(a *account) {
 	v.live[a.Project][a.name()] = a
 }
 
-func (v *accountsView) load(tx *bolt.Tx) error {
-	return v.Each(tx, func(_ string, a *account) error {
+func (v *accountsView) load(ctx context.Context) error {
+	return v.Each(ctx, table.Range{}, math.MaxInt, func(_ string, a *account) error {
 		v.set(a)
 		return nil
 	})

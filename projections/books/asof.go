@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 
-	bolt "go.etcd.io/bbolt"
-
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/values"
@@ -41,15 +39,15 @@ func (v *timesView) fold(r eventstore.Stored) {
 }
 
 // load reads the highest time from an opened file.
-func (v *timesView) load(tx *bolt.Tx) error {
-	row, ok, err := v.Last(tx)
-	if err != nil || !ok {
+func (v *timesView) load(ctx context.Context) error {
+	last, err := v.First(ctx, table.Range{}, true, 1)
+	if err != nil || len(last) == 0 {
 		return err
 	}
-	if len(row.Key) != 8 {
+	if len(last[0].Key) != 8 {
 		return table.Damage("table times: a key of the wrong length")
 	}
-	v.newest, v.begun = domain.Instant(binary.BigEndian.Uint64([]byte(row.Key))), true
+	v.newest, v.begun = domain.Instant(binary.BigEndian.Uint64([]byte(last[0].Key))), true
 	return nil
 }
 

@@ -3,8 +3,6 @@ package books
 import (
 	"context"
 
-	bolt "go.etcd.io/bbolt"
-
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/projections/table"
@@ -55,10 +53,10 @@ func (w *Writer) Fold(r eventstore.Stored, e domain.Event) {
 
 // Load reads the part that the books keep in memory from a file that reflects the log up to the
 // position.
-func (w *Writer) Load(tx *bolt.Tx, position eventstore.Position) error {
+func (w *Writer) Load(ctx context.Context, position eventstore.Position) error {
 	w.books.last = position
-	if err := w.books.times.load(tx); err != nil {
+	if err := w.books.times.load(ctx); err != nil {
 		return err
 	}
-	return w.books.accounts.load(tx)
+	return w.books.accounts.load(ctx)
 }

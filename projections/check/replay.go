@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	bolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -74,14 +73,7 @@ func (r *Replayed) Projects() []projects.Project {
 
 // EachPayment calls fn for every payment, by id.
 func (r *Replayed) EachPayment(ctx context.Context, fn func(domain.Payment) error) error {
-	return r.db.View(func(tx *bolt.Tx) error {
-		return r.payments.Each(tx, func(_ string, row *views.PaymentRow) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return fn(row.Payment)
-		})
-	})
+	return r.payments.Each(ctx, table.Range{}, math.MaxInt, func(_ string, row *views.PaymentRow) error { return fn(row.Payment) })
 }
 
 // Close deletes the file.

@@ -50,7 +50,7 @@ func (t *Table[V]) GetUnchanged(key string, slot Slot[V], stamp uint64) (v V, ok
 	}
 	defer t.db.file.End(tx)
 	err = t.db.file.Guard(func() error {
-		v, ok, err = t.Fetch(tx, key)
+		v, ok, err = t.fetch(tx, key)
 		return err
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func (t *Table[V]) GetAll(keys []string) ([]V, error) {
 	defer t.db.file.End(tx)
 	err = t.db.file.Guard(func() error {
 		for _, i := range absent {
-			v, ok, err := t.Fetch(tx, keys[i])
+			v, ok, err := t.fetch(tx, keys[i])
 			if err != nil {
 				return err
 			}
@@ -175,4 +175,22 @@ func (t *Table[V]) First(ctx context.Context, r Range, descending bool, n int) (
 		all, rest = append(all, rows...), next
 	}
 	return all, nil
+}
+
+// Each calls fn for the first rows of a range, up to limit, in ascending order, until fn returns an
+// error, which it returns. No lock is held while fn runs.
+func (t *Table[V]) Each(ctx context.Context, r Range, limit int, fn func(key string, value V) error) error {
+	for rest := &r; rest != nil && limit > 0; {
+		rows, next, err := t.Window(ctx, *rest, false, min(limit, MaxWindow))
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if err := fn(row.Key, row.Value); err != nil {
+				return err
+			}
+		}
+		limit, rest = limit-len(rows), next
+	}
+	return nil
 }

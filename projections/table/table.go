@@ -88,36 +88,14 @@ func (t *Table[V]) recall(key string) (v V, ok, known bool) {
 	return c.value, !c.deleted, true
 }
 
-// Fetch looks a key up in the file only.
-func (t *Table[V]) Fetch(tx *bolt.Tx, key string) (v V, ok bool, err error) {
+// fetch looks a key up in the file only.
+func (t *Table[V]) fetch(tx *bolt.Tx, key string) (v V, ok bool, err error) {
 	raw := tx.Bucket([]byte(t.name)).Get([]byte(key))
 	if raw == nil {
 		return v, false, nil
 	}
 	v, err = t.open([]byte(key), raw)
 	return v, err == nil, err
-}
-
-// Each calls fn for every row of the file, not of memory, in the order of keys, until it returns an
-// error.
-func (t *Table[V]) Each(tx *bolt.Tx, fn func(key string, v V) error) error {
-	return tx.Bucket([]byte(t.name)).ForEach(func(key, raw []byte) error {
-		v, err := t.open(key, raw)
-		if err != nil {
-			return err
-		}
-		return fn(string(key), v)
-	})
-}
-
-// Last is the row of the file, not of memory, with the highest key.
-func (t *Table[V]) Last(tx *bolt.Tx) (row Row[V], ok bool, err error) {
-	key, raw := tx.Bucket([]byte(t.name)).Cursor().Last()
-	if key == nil {
-		return row, false, nil
-	}
-	v, err := t.open(key, raw)
-	return Row[V]{string(key), v}, err == nil, err
 }
 
 // open checks and parses a stored value.

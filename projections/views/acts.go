@@ -38,7 +38,7 @@ func (v *Views) EachAct(ctx context.Context, after eventstore.Position, fn func(
 		return err
 	}
 	from := table.Range{Lo: uint64Key(uint64(after) + 1)}
-	return eachRow(ctx, v.acts.Table, from, math.MaxInt, func(key, project string) error {
+	return v.acts.Each(ctx, from, math.MaxInt, func(key, project string) error {
 		return fn(project, eventstore.Position(binary.BigEndian.Uint64([]byte(key))))
 	})
 }

@@ -13,6 +13,8 @@
 package views
 
 import (
+	"context"
+
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/projections/table"
@@ -109,7 +111,7 @@ type eventView interface {
 // loadedView keeps a part of the file in memory; load reads that part when a file is opened that
 // reflects the log up to the position.
 type loadedView interface {
-	load(tx tx, position eventstore.Position) error
+	load(ctx context.Context, position eventstore.Position) error
 }
 
 func ofPayments[V paymentView](all *Views, view V) V {

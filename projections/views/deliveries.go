@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -64,13 +65,13 @@ func newDeliveries(db *table.DB, log Log, p *projectsView) *Deliveries {
 }
 
 // load reads the endpoints and the state of an opened file.
-func (v *Deliveries) load(tx tx, _ eventstore.Position) error {
-	if state, ok, err := v.states.Fetch(tx, stateKey); err != nil {
+func (v *Deliveries) load(ctx context.Context, _ eventstore.Position) error {
+	if state, ok, err := v.states.Get(stateKey); err != nil {
 		return err
 	} else if ok {
 		v.state = *state
 	}
-	return v.tallies.Each(tx, func(id string, e *deliveries.Endpoint) error {
+	return v.tallies.Each(ctx, table.Range{}, math.MaxInt, func(id string, e *deliveries.Endpoint) error {
 		v.endpoints[id] = e
 		return nil
 	})

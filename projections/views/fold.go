@@ -1,15 +1,14 @@
 package views
 
 import (
-	bolt "go.etcd.io/bbolt"
+	"context"
+
 	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 )
-
-type tx = *bolt.Tx
 
 // Decoded is a record with its event.
 type Decoded struct {
@@ -158,9 +157,9 @@ func (w *Writer) Pending() int { return len(w.views.pending) * len(w.views.ofPay
 
 // Load reads the part that the views keep in memory from a file that reflects
 // the log up to the position.
-func (w *Writer) Load(tx *bolt.Tx, position eventstore.Position) error {
+func (w *Writer) Load(ctx context.Context, position eventstore.Position) error {
 	for _, one := range w.views.loaded {
-		if err := one.load(tx, position); err != nil {
+		if err := one.load(ctx, position); err != nil {
 			return err
 		}
 	}

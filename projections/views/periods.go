@@ -268,18 +268,11 @@ func (v *periodsView) each(
 	if to > 0 {
 		all.Hi = v.key(project, v.stretch(to), "")
 	}
-	for rest := &all; rest != nil && rest.Lo < rest.Hi; {
-		found, next, err := v.Window(ctx, *rest, false, table.MaxWindow)
-		if err != nil {
-			return err
-		}
-		for _, f := range found {
-			start, currency := v.parse(project, f.Key)
-			fn(start, currency, f.Value)
-		}
-		rest = next
-	}
-	return nil
+	return v.Each(ctx, all, math.MaxInt, func(key string, r *PeriodRow) error {
+		start, currency := v.parse(project, key)
+		fn(start, currency, r)
+		return nil
+	})
 }
 
 // Periods adds up what happened to a project's payments from each of the bounds up to

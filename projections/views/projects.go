@@ -2,7 +2,7 @@ package views
 
 import (
 	"context"
-	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -33,12 +33,6 @@ func (l *liveProjects) at(id string) (*projects.Project, bool) {
 
 func (l *liveProjects) set(p *projects.Project) { l.byID.Store(p.ID, p) }
 
-func (l *liveProjects) all() iter.Seq[*projects.Project] {
-	return func(yield func(*projects.Project) bool) {
-		l.byID.Range(func(_, p any) bool { return yield(p.(*projects.Project)) })
-	}
-}
-
 func newProjectsView(db *table.DB) *projectsView {
 	return &projectsView{Table: table.New(db, "projects", appendStruct[projects.Project], parseStruct[projects.Project])}
 }
@@ -57,8 +51,8 @@ func (v *projectsView) fold(c *change) {
 }
 
 // load reads the projects of an opened file.
-func (v *projectsView) load(tx tx, _ eventstore.Position) error {
-	return v.Each(tx, func(_ string, p *projects.Project) error {
+func (v *projectsView) load(ctx context.Context, _ eventstore.Position) error {
+	return v.Each(ctx, table.Range{}, math.MaxInt, func(_ string, p *projects.Project) error {
 		v.live.set(p)
 		return nil
 	})
@@ -83,9 +77,10 @@ func (v *Views) Projects(ctx context.Context) ([]projects.Project, error) {
 		return nil, err
 	}
 	all := []projects.Project{}
-	for p := range v.projects.live.all() {
-		all = append(all, *p)
-	}
+	v.projects.live.byID.Range(func(_, p any) bool {
+		all = append(all, *p.(*projects.Project))
+		return true
+	})
 	slices.SortFunc(all, func(a, b projects.Project) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
 }

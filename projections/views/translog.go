@@ -23,13 +23,15 @@ const stretch = 8
 // the value the hashes of the stretch so far, one after the other.
 type translogView struct {
 	*table.Table[[]tlog.Hash]
+
+	db      *table.DB
 	edge    translog.Edge // of the tree up to the last event folded; guarded by the DB
 	newest  []tlog.Hash   // the hashes of the stretch it ends in, to which the next are appended
 	scratch []tlog.Hash
 }
 
 func newTranslogView(db *table.DB) *translogView {
-	v := &translogView{Table: table.New(db, "translog", appendHashes, parseHashes)}
+	v := &translogView{Table: table.New(db, "translog", appendHashes, parseHashes), db: db}
 	v.FillPercent = 1 // keys rise, and seven values fill a page
 	return v
 }
@@ -109,44 +111,26 @@ func FirstChange(key, a, b []byte) eventstore.Position {
 }
 
 // load reads the tree's edge from an opened file.
-func (v *translogView) load(tx tx, position eventstore.Position) (err error) {
+func (v *translogView) load(_ context.Context, position eventstore.Position) (err error) {
 	if at := uint64(position); at%stretch != 0 {
-		var ok bool
-		if v.newest, ok, err = v.Fetch(tx, stretchKey(at)); err == nil && !ok {
-			err = table.Damage("table translog lacks position %d", at)
-		}
+		newest, err := v.GetAll([]string{stretchKey(at)})
 		if err != nil {
 			return err
 		}
+		v.newest = newest[0]
 	}
-	v.edge, err = translog.OpenEdge(position, tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
-		out := make([]tlog.Hash, len(indexes))
-		for i, index := range indexes {
-			node := nodeAt(index)
-			hashes, ok, err := v.Fetch(tx, stretchKey(node.position))
-			if err == nil && !ok {
-				err = table.Damage("table translog lacks position %d", node.position)
-			}
-			if err == nil {
-				out[i], err = node.from(hashes)
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	}))
+	v.edge, err = translog.OpenEdge(position, v.hashes())
 	return err
 }
 
-// treeHashes reads stored hashes by tlog's index.
-func (v *Views) treeHashes() tlog.HashReader {
+// hashes reads stored hashes by tlog's index.
+func (v *translogView) hashes() tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		keys := make([]string, len(indexes))
 		for i, index := range indexes {
 			keys[i] = stretchKey(nodeAt(index).position)
 		}
-		rows, err := v.translog.GetAll(keys)
+		rows, err := v.GetAll(keys)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +184,7 @@ func (v *Views) RootAt(ctx context.Context, size eventstore.Position) (tlog.Hash
 	if err := v.within(ctx, size); err != nil {
 		return tlog.Hash{}, err
 	}
-	return tlog.TreeHash(int64(size), v.treeHashes())
+	return tlog.TreeHash(int64(size), v.translog.hashes())
 }
 
 // RootHere is the root hash of the tree of the log's first events. Unlike RootAt it does not read
@@ -209,7 +193,7 @@ func (v *Views) RootHere(ctx context.Context, size eventstore.Position) (tlog.Ha
 	if err := v.log.Wait(ctx, size); err != nil {
 		return tlog.Hash{}, err
 	}
-	return tlog.TreeHash(int64(size), v.treeHashes())
+	return tlog.TreeHash(int64(size), v.translog.hashes())
 }
 
 // Inclusion proves that the tree of this size holds the event at the position,
@@ -219,7 +203,7 @@ func (v *Views) Inclusion(ctx context.Context, position, size eventstore.Positio
 	if err := v.within(ctx, size); err != nil {
 		return translog.InclusionProof{}, err
 	}
-	return translog.ProveInclusion(position, size, v.treeHashes())
+	return translog.ProveInclusion(position, size, v.translog.hashes())
 }
 
 // Consistency proves that the tree of the size to begins with that of the size
@@ -229,7 +213,7 @@ func (v *Views) Consistency(ctx context.Context, from, to eventstore.Position) (
 	if err := v.within(ctx, to); err != nil {
 		return translog.ConsistencyProof{}, err
 	}
-	return translog.ProveConsistency(from, to, v.treeHashes())
+	return translog.ProveConsistency(from, to, v.translog.hashes())
 }
 
 // Tile renders a tile of the tree over everything the store held when Tile was
@@ -239,5 +223,5 @@ func (v *Views) Tile(ctx context.Context, t tlog.Tile) ([]byte, error) {
 	if err := v.fresh(ctx); err != nil {
 		return nil, err
 	}
-	return translog.ReadTile(t, v.log.Position(), v.treeHashes())
+	return translog.ReadTile(t, v.log.Position(), v.translog.hashes())
 }
