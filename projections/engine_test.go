@@ -313,8 +313,11 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	var listed []eventstore.Position
 	for more := true; more; { // in pages of 2
 		before := len(listed)
-		must(t, e.EachUnrouted(ctx, append(listed, 0)[max(before-1, 0)], 2, func(at eventstore.Position) error {
+		must(t, e.EachUnrouted(ctx, append(listed, 0)[max(before-1, 0)], 2, func(at eventstore.Position, project string, id domain.ID) error {
 			listed = append(listed, at)
+			if p := w.Payments[id]; p.Project != project || p.Status != domain.Created {
+				t.Errorf("position %d: %s of %s is %s", at, id, project, p.Status)
+			}
 			return nil
 		}))
 		more = len(listed) > before

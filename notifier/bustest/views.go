@@ -1,6 +1,7 @@
 package bustest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -71,21 +72,24 @@ func (v Views) OldestUnrouted(ctx context.Context) (eventstore.Position, bool, e
 }
 
 // EachUnrouted implements worker.UnroutedView.
-func (v Views) EachUnrouted(ctx context.Context, after eventstore.Position, limit int, fn func(created eventstore.Position) error) error {
+func (v Views) EachUnrouted(
+	ctx context.Context, after eventstore.Position, limit int, fn func(created eventstore.Position, project string, payment domain.ID) error,
+) error {
 	f := v.folded
 	f.mu.Lock()
 	err := f.fold(ctx, v.Ledger)
-	var found []eventstore.Position
+	var found []domain.Payment
 	for id, p := range f.payments {
 		if p.Status == domain.Created && f.created[id] > after {
-			found = append(found, f.created[id])
+			found = append(found, p)
 		}
 	}
+	created := maps.Clone(f.created)
 	f.mu.Unlock()
-	slices.Sort(found)
-	for _, at := range found[:min(limit, len(found))] {
+	slices.SortFunc(found, func(a, b domain.Payment) int { return cmp.Compare(created[a.ID], created[b.ID]) })
+	for _, p := range found[:min(limit, len(found))] {
 		if err == nil {
-			err = fn(at)
+			err = fn(created[p.ID], p.Project, p.ID)
 		}
 	}
 	return err

@@ -80,7 +80,7 @@ func (r *router) run(ctx context.Context) error {
 func (r *router) routeWaiting(ctx context.Context, after, seen eventstore.Position) (eventstore.Position, error) {
 	for {
 		var at []eventstore.Position
-		err := r.unrouted.EachUnrouted(ctx, after, routerBatch, func(created eventstore.Position) error {
+		err := r.unrouted.EachUnrouted(ctx, after, routerBatch, func(created eventstore.Position, _ string, _ domain.ID) error {
 			at = append(at, created)
 			return nil
 		})

@@ -19,10 +19,10 @@ import (
 
 // UnroutedView lists the payments that have no route yet.
 type UnroutedView interface {
-	// EachUnrouted calls fn for the positions of all payment.created whose payment is still in status
-	// created, lowest first, after a position, up to limit, and returns fn's error. It reflects what
-	// was durable when it was called.
-	EachUnrouted(ctx context.Context, after eventstore.Position, limit int, fn func(created eventstore.Position) error) error
+	// EachUnrouted calls fn for all payments in status created with the positions of their
+	// payment.created, lowest first, after a position, up to limit, and returns fn's error. It reflects
+	// what was durable when it was called.
+	EachUnrouted(ctx context.Context, after eventstore.Position, limit int, fn func(created eventstore.Position, project string, payment domain.ID) error) error
 }
 
 // DueView lists payments by when they expire.

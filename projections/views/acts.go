@@ -15,7 +15,7 @@ import (
 // the list of payments shows. The lines of settlement reports are left out: opening one is the act.
 type actsView struct{ *table.Table[string] }
 
-func newActsView(db *table.DB) *actsView { return &actsView{newTextTable(db, "acts")} }
+func newActsView(db *table.DB) *actsView { return &actsView{newTextTable[string](db, "acts")} }
 
 func (v *actsView) fold(c *change) {
 	r := &c.Record

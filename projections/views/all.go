@@ -23,7 +23,7 @@ import (
 // Format is the version of the file's form. It is raised whenever the same events
 // lead to other keys or values, here or in the books: a file of an older format
 // is rebuilt.
-const Format = 18
+const Format = 20
 
 // Views are all views of payments, refunds and projects, and the log's Merkle
 // tree. Their methods are the reads, each in the file of its view.
@@ -35,19 +35,19 @@ type Views struct {
 	pending pending // guarded by db
 
 	payments     *paymentsView
-	byProject    *byProjectView
-	byStatus     *byStatusView
-	description  *descriptionView
+	byProject    *listView[facts]
+	byStatus     *listView[facts]
+	description  *listView[facts]
 	terms        *termsView
 	refunds      *refundsView
-	refundList   *refundListView
-	refundStatus *refundStatusView
-	byRefund     *byRefundView
-	disputed     *disputedView
-	due          *dueView
-	unrouted     *unroutedView
-	uncollected  *openView[domain.Outstanding]
-	suspense     *openView[string]
+	refundList   *refundsView
+	refundStatus *refundsView
+	byRefund     *listView[facts]
+	disputed     *listView[facts]
+	due          *listView[string]
+	unrouted     *listView[string]
+	uncollected  *listView[domain.Outstanding]
+	suspense     *listView[string]
 	references   *referencesView
 	projects     *projectsView
 	quarters     *periodsView
@@ -69,19 +69,19 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v := &Views{db: db, log: log, pending: make(pending)}
 	v.payments = newPaymentsView(db, cachedPayments)
 
-	v.byProject = ofPayments(v, newByProjectView(db))
-	v.byStatus = ofPayments(v, newByStatusView(db))
-	v.description = ofPayments(v, newDescriptionView(db))
+	v.byProject = ofPayments(v, newByProject(db))
+	v.byStatus = ofPayments(v, newByStatus(db))
+	v.description = ofPayments(v, newByDescription(db))
 	v.terms = ofPayments(v, newTermsView(db))
-	v.refunds = ofPayments(v, newRefundsView(db))
-	v.refundList = ofPayments(v, newRefundListView(db))
-	v.refundStatus = ofPayments(v, newRefundStatusView(db))
-	v.byRefund = ofPayments(v, newByRefundView(db))
-	v.disputed = ofPayments(v, newDisputedView(db))
-	v.due = ofPayments(v, newDueView(db))
-	v.unrouted = ofPayments(v, newUnroutedView(db))
-	v.uncollected = ofPayments(v, newUncollectedView(db))
-	v.suspense = ofPayments(v, newSuspenseView(db))
+	v.refunds = ofPayments(v, newRefunds(db))
+	v.refundList = ofPayments(v, newRefundList(db))
+	v.refundStatus = ofPayments(v, newRefundStatus(db))
+	v.byRefund = ofPayments(v, newByRefund(db))
+	v.disputed = ofPayments(v, newDisputed(db))
+	v.due = ofPayments(v, newDue(db))
+	v.unrouted = ofPayments(v, newUnrouted(db))
+	v.uncollected = ofPayments(v, newUncollected(db))
+	v.suspense = ofPayments(v, newSuspense(db))
 	v.references = ofPayments(v, newReferencesView(db))
 
 	v.projects = ofEvents(v, newProjectsView(db))

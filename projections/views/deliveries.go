@@ -51,11 +51,11 @@ func newDeliveries(db *table.DB, log Log, p *projectsView) *Deliveries {
 	v := &Deliveries{
 		db: db, log: log, projects: p, endpoints: make(map[string]*deliveries.Endpoint),
 		lanes: table.New(db, "webhook_lanes", appendStruct[deliveries.Lane], parseStruct[deliveries.Lane]),
-		due:   newTextTable(db, "webhook_due"),
+		due:   newTextTable[string](db, "webhook_due"),
 
 		records: table.New(db, "deliveries", appendStruct[deliveries.Delivery], parseStruct[deliveries.Delivery]),
-		listed:  newTextTable(db, "deliveries_listed"),
-		pending: newTextTable(db, "deliveries_pending"),
+		listed:  newTextTable[string](db, "deliveries_listed"),
+		pending: newTextTable[string](db, "deliveries_pending"),
 		tallies: table.New(db, "webhook_endpoints", appendStruct[deliveries.Endpoint], parseStruct[deliveries.Endpoint]),
 		states:  table.New(db, "webhook_state", appendStruct[deliveries.State], parseStruct[deliveries.State]),
 	}

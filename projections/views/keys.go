@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"payledger/domain"
-	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -81,14 +80,13 @@ func firstID(at domain.Instant) (id domain.ID) {
 
 func uint64Key(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 
-func appendID(b []byte, id domain.ID) ([]byte, error) { return append(b, id[:]...), nil }
-
-func parseID(b []byte) (id domain.ID, err error) {
-	if len(b) != idSize {
-		return id, values.ErrLength
-	}
-	copy(id[:], b)
-	return id, nil
+// newTextTable is a table of texts.
+func newTextTable[T ~string](db *table.DB, name string) *table.Table[T] {
+	return table.New(
+		db, name,
+		func(b []byte, v T) ([]byte, error) { return append(b, v...), nil },
+		func(b []byte) (T, error) { return T(b), nil },
+	)
 }
 
 func idKey(id domain.ID) string { return string(id[:]) }

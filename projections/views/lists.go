@@ -2,76 +2,80 @@ package views
 
 import (
 	"cmp"
-	"encoding/binary"
 
 	"payledger/domain"
-	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
-// byProjectView lists a project's payments: project, 0, id.
-type byProjectView struct{ *table.Table[facts] }
+// listView keeps those payments that have something in common, in an order of its own. A payment is in it
+// once at most.
+type listView[V comparable] struct {
+	*table.Table[V]
 
-func newByProjectView(db *table.DB) *byProjectView {
-	return &byProjectView{table.New(db, "payments_by_project", appendFacts, parseFacts)}
+	// part is what of the key can change in the life of a payment; ok: the payment is in the list.
+	part func(*domain.Payment) (part string, ok bool)
+	key  func(row *PaymentRow, part string) string
+	// value is what readers have to know before they read the payment.
+	value func(*domain.Payment) V
 }
 
-func (v *byProjectView) update(before, after *PaymentRow) {
-	if p := &after.Payment; before == nil {
-		v.Insert(listKeyOf(p.ID, p.Project), factsOf(p))
+func (v *listView[V]) update(before, after *PaymentRow) {
+	var was string
+	var listed bool
+	if before != nil {
+		was, listed = v.part(&before.Payment)
+	}
+	part, is := v.part(&after.Payment)
+	if is && listed && part == was {
+		if value := v.value(&after.Payment); value != v.value(&before.Payment) {
+			v.Replace(v.key(after, part), value)
+		}
+		return
+	}
+	if listed {
+		v.Delete(v.key(before, was))
+	}
+	if is {
+		v.Insert(v.key(after, part), v.value(&after.Payment))
+	}
+}
+
+// newByProject lists a project's payments: project, 0, id.
+func newByProject(db *table.DB) *listView[facts] {
+	return ofProject(table.New(db, "payments_by_project", appendFacts, parseFacts), func(*domain.Payment) bool { return true })
+}
+
+// newDisputed lists a project's payments that were ever disputed: project, 0, id.
+func newDisputed(db *table.DB) *listView[facts] {
+	return ofProject(table.New(db, "payments_disputed", appendFacts, parseFacts), func(p *domain.Payment) bool { return len(p.Disputes) > 0 })
+}
+
+func ofProject(t *table.Table[facts], lists func(*domain.Payment) bool) *listView[facts] {
+	return &listView[facts]{
+		Table: t, part: func(p *domain.Payment) (string, bool) { return "", lists(p) }, value: factsOf,
+		key: func(r *PaymentRow, _ string) string { return listKeyOf(r.Payment.ID, r.Payment.Project) },
 	}
 }
 
 func byProjectKey(project string) string { return listKey(project) }
 
-// byStatusView lists a project's payments of each status: project, 0, status,
-// 0, id.
-type byStatusView struct{ *table.Table[facts] }
-
-func newByStatusView(db *table.DB) *byStatusView {
-	return &byStatusView{table.New(db, "payments_by_status", appendFacts, parseFacts)}
-}
-
-func (v *byStatusView) update(before, after *PaymentRow) {
-	p := &after.Payment
-	if before != nil {
-		if before.Payment.Status == p.Status {
-			return
-		}
-		v.Delete(listKeyOf(p.ID, p.Project, string(before.Payment.Status)))
-	}
-	v.Insert(listKeyOf(p.ID, p.Project, string(p.Status)), factsOf(p))
+// newByStatus lists a project's payments of each status: project, 0, status, 0, id.
+func newByStatus(db *table.DB) *listView[facts] {
+	return inParts(table.New(db, "payments_by_status", appendFacts, parseFacts), func(p *domain.Payment) (string, bool) { return string(p.Status), true })
 }
 
 func byStatusKey(project string, s domain.PaymentStatus) string { return listKey(project, string(s)) }
 
-// byRefundView lists a project's payments by their RefundStatus, or NotRefunded:
+// newByRefund lists a project's payments by their RefundStatus, or NotRefunded:
 // project, 0, status, 0, id.
-type byRefundView struct{ *table.Table[facts] }
-
-func newByRefundView(db *table.DB) *byRefundView {
-	return &byRefundView{table.New(db, "payments_by_refund", appendRefunded, parseRefunded)}
-}
-
-func (v *byRefundView) update(before, after *PaymentRow) {
-	p := &after.Payment
-	var was domain.RefundStatus
-	var wasReturned domain.Amount
-	if before != nil {
-		was, wasReturned = refundFilter(&before.Payment), before.Payment.Returned()
+func newByRefund(db *table.DB) *listView[facts] {
+	v := inParts(table.New(db, "payments_by_refund", appendFacts, parseFacts), func(p *domain.Payment) (string, bool) { return string(refundFilter(p)), true })
+	v.value = func(p *domain.Payment) facts {
+		f := factsOf(p)
+		f.returned = p.Returned()
+		return f
 	}
-	is, f := refundFilter(p), factsOf(p)
-	f.returned = p.Returned()
-	if was == is {
-		if f.returned != wasReturned {
-			v.Replace(listKeyOf(p.ID, p.Project, string(is)), f)
-		}
-		return
-	}
-	if was != "" {
-		v.Delete(listKeyOf(p.ID, p.Project, string(was)))
-	}
-	v.Insert(listKeyOf(p.ID, p.Project, string(is)), f)
+	return v
 }
 
 // refundFilter is the value of PaymentQuery.Refund that finds a payment.
@@ -81,60 +85,39 @@ func refundFilter(p *domain.Payment) domain.RefundStatus {
 
 func byRefundKey(project string, s domain.RefundStatus) string { return listKey(project, string(s)) }
 
-// disputedView lists a project's payments that were ever disputed: project, 0, id.
-type disputedView struct{ *table.Table[facts] }
-
-func newDisputedView(db *table.DB) *disputedView {
-	return &disputedView{table.New(db, "payments_disputed", appendFacts, parseFacts)}
+// newByDescription finds a project's payments by description: project, 0,
+// description, 0, id. Payments without a description are not in it.
+func newByDescription(db *table.DB) *listView[facts] {
+	v := inParts(table.New(db, "payments_by_description", appendFacts, parseFacts), func(p *domain.Payment) (string, bool) {
+		if p.Description == nil {
+			return "", false
+		}
+		return cutDescription(*p.Description), true
+	})
+	v.FillPercent = textFill
+	return v
 }
 
-func (v *disputedView) update(before, after *PaymentRow) {
-	if p := &after.Payment; len(p.Disputes) > 0 && (before == nil || len(before.Payment.Disputes) == 0) {
-		v.Insert(listKeyOf(p.ID, p.Project), factsOf(p))
+// textFill is how full pages of texts become before they are split. Texts come
+// in any order, but the ids of one term, and most merchants' order numbers, rise.
+// So 0.7 is between 0.9, best for rising keys, and 0.5, best for random ones.
+const textFill = 0.7
+
+// descriptionKey begins the keys of one description, descriptionStart those of
+// every description that begins like this one. Other keys may begin the same
+// way, so each payment found is checked itself.
+func descriptionKey(project, d string) string { return listKey(project, cutDescription(d)) }
+
+func descriptionStart(project, d string) string { return listKey(project) + cutDescription(d) }
+
+// cutDescription bounds the key: 128 code points are at most 512 bytes, and
+// what an event may say beyond that is not needed to find it.
+func cutDescription(d string) string { return d[:min(len(d), 512)] }
+
+// inParts is a list with one part for each value.
+func inParts(t *table.Table[facts], part func(*domain.Payment) (string, bool)) *listView[facts] {
+	return &listView[facts]{
+		Table: t, part: part, value: factsOf,
+		key: func(r *PaymentRow, part string) string { return listKeyOf(r.Payment.ID, r.Payment.Project, part) },
 	}
-}
-
-// facts are the members of a payment that never change and that lists are filtered by. They are
-// kept in the lists, so that a payment that does not match is skipped without reading its row.
-type facts struct {
-	amount   domain.Amount
-	currency domain.Currency
-	returned domain.Amount // only in byRefundView, where it may change: what went back
-}
-
-func factsOf(p *domain.Payment) facts { return facts{amount: p.Amount, currency: p.Currency} }
-
-func appendFacts(b []byte, f facts) ([]byte, error) {
-	b = binary.BigEndian.AppendUint64(b, uint64(f.amount))
-	return append(b, f.currency...), nil
-}
-
-func parseFacts(b []byte) (facts, error) {
-	if len(b) < 8 {
-		return facts{}, values.ErrLength
-	}
-	n := binary.BigEndian.Uint64(b)
-	return facts{amount: domain.Amount(n), currency: currencyOf(b[8:])}, nil
-}
-
-// A row of byRefundView is what went back, as 8 bytes, and then as in the other lists.
-
-func appendRefunded(b []byte, f facts) ([]byte, error) {
-	return appendFacts(binary.BigEndian.AppendUint64(b, uint64(f.returned)), f)
-}
-
-func parseRefunded(b []byte) (facts, error) {
-	if len(b) < 8 {
-		return facts{}, values.ErrLength
-	}
-	f, err := parseFacts(b[8:])
-	f.returned = domain.Amount(binary.BigEndian.Uint64(b))
-	return f, err
-}
-
-func currencyOf(b []byte) domain.Currency {
-	if string(b) == string(domain.DefaultCurrency) {
-		return domain.DefaultCurrency
-	}
-	return domain.Currency(b)
 }

@@ -2,106 +2,130 @@ package views
 
 import (
 	"context"
+	"encoding/binary"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/projections/table"
 )
 
-// openView lists the payments about which something is to be done. The key is the
-// payment's id, the value what readers have to know before they read the payment.
-type openView[V comparable] struct {
-	*table.Table[V]
-
-	lists func(domain.Payment) bool
-	value func(domain.Payment) V
-}
-
-// newUncollectedView lists the payments about which something is to be done or
+// newUncollected lists the payments about which something is to be done or
 // learned at a provider, with how much that is.
-func newUncollectedView(db *table.DB) *openView[domain.Outstanding] {
-	return &openView[domain.Outstanding]{
-		Table: table.New(db, "uncollected", appendValue[domain.Outstanding], parseValue[domain.Outstanding]),
-		lists: domain.Payment.Uncollected, value: domain.Payment.Outstanding,
-	}
-}
-
-// newSuspenseView lists the payments whose money the operator has to clear, with
-// their project.
-func newSuspenseView(db *table.DB) *openView[string] {
-	return &openView[string]{
-		Table: newTextTable(db, "suspense"),
-		lists: domain.Payment.AwaitsOperator, value: func(p domain.Payment) string { return p.Project },
-	}
-}
-
-// newTextTable is a table of texts.
-func newTextTable(db *table.DB, name string) *table.Table[string] {
-	return table.New(
-		db, name,
-		func(b []byte, value string) ([]byte, error) { return append(b, value...), nil },
-		func(b []byte) (string, error) { return string(b), nil },
+func newUncollected(db *table.DB) *listView[domain.Outstanding] {
+	return openList(
+		table.New(db, "uncollected", appendValue[domain.Outstanding], parseValue[domain.Outstanding]),
+		domain.Payment.Uncollected, func(p *domain.Payment) domain.Outstanding { return p.Outstanding() },
 	)
 }
 
-func (v *openView[V]) update(before, after *PaymentRow) {
-	listed, is := before != nil && v.lists(before.Payment), v.lists(after.Payment)
-	key := idKey(after.Payment.ID)
-	switch {
-	case is && !listed:
-		v.Insert(key, v.value(after.Payment))
-	case is && v.value(before.Payment) != v.value(after.Payment):
-		v.Replace(key, v.value(after.Payment))
-	case listed && !is:
-		v.Delete(key)
+// newSuspense lists the payments whose money the operator has to clear, with
+// their project.
+func newSuspense(db *table.DB) *listView[string] {
+	return openList(newTextTable[string](db, "suspense"), domain.Payment.AwaitsOperator, projectOf)
+}
+
+func projectOf(p *domain.Payment) string { return p.Project }
+
+// openList lists the payments about which something is to be done, by id.
+func openList[V comparable](t *table.Table[V], lists func(domain.Payment) bool, value func(*domain.Payment) V) *listView[V] {
+	return &listView[V]{
+		Table: t, value: value,
+		part: func(p *domain.Payment) (string, bool) { return "", lists(*p) },
+		key:  func(r *PaymentRow, _ string) string { return idKey(r.Payment.ID) },
 	}
 }
 
 // EachUncollected calls fn for the payments that Payment.Uncollected is true of, oldest first,
 // after an id, up to limit, until fn returns an error, which it returns.
 func (v *Views) EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(o domain.Outstanding, payment domain.ID) error) error {
-	return eachOpen(ctx, v, v.uncollected, after, limit, fn)
+	return eachOpen(ctx, v, v.uncollected, table.Range{Lo: idKey(after) + "\x00"}, limit, fn)
 }
 
 // EachInSuspense is EachUncollected for the payments that Payment.AwaitsOperator is
 // true of.
 func (v *Views) EachInSuspense(ctx context.Context, after domain.ID, limit int, fn func(project string, payment domain.ID) error) error {
-	return eachOpen(ctx, v, v.suspense, after, limit, fn)
+	return eachOpen(ctx, v, v.suspense, table.Range{Lo: idKey(after) + "\x00"}, limit, fn)
 }
 
+// eachOpen is Each of a list whose keys end in a payment's id.
 func eachOpen[V comparable](
-	ctx context.Context, v *Views, of *openView[V], after domain.ID, limit int, fn func(value V, payment domain.ID) error,
+	ctx context.Context, v *Views, of *listView[V], in table.Range, limit int, fn func(value V, payment domain.ID) error,
 ) error {
 	if err := v.fresh(ctx); err != nil {
 		return err
 	}
-	return eachInWindows(ctx, of.Table, table.Range{Lo: idKey(after) + "\x00"}, limit, fn)
+	return of.Each(ctx, in, limit, func(key string, value V) error { return fn(value, idOf(key)) })
 }
 
-// eachInWindows is eachRow for keys that end in a payment's id.
-func eachInWindows[V any](
-	ctx context.Context, of *table.Table[V], rest table.Range, limit int, fn func(value V, payment domain.ID) error,
-) error {
-	return eachRow(ctx, of, rest, limit, func(key string, value V) error { return fn(value, idOf(key)) })
-}
-
-// eachRow calls fn for up to limit rows of a range, in ascending order, until fn
-// answers an error, which it returns. No lock is held while fn runs.
-func eachRow[V any](ctx context.Context, of *table.Table[V], rest table.Range, limit int, fn func(key string, value V) error) error {
-	for limit > 0 {
-		found, next, err := of.Window(ctx, rest, false, min(limit, table.MaxWindow))
-		if err != nil {
-			return err
-		}
-		for _, row := range found {
-			if err := fn(row.Key, row.Value); err != nil {
-				return err
+// newDue orders the payments that can still expire by when they are to:
+// Payment.ExpiryDue as 8 bytes, id. The value is the project.
+func newDue(db *table.DB) *listView[string] {
+	return &listView[string]{
+		Table: newTextTable[string](db, "due"), value: projectOf,
+		part: func(p *domain.Payment) (string, bool) {
+			if !p.Status.CanBecome(domain.Expired) {
+				return "", false
 			}
-		}
-		if next == nil {
-			return nil
-		}
-		limit -= len(found)
-		rest = *next
+			return dueStart(p.ExpiryDue()), true
+		},
+		key: func(r *PaymentRow, due string) string { return due + idKey(r.Payment.ID) },
 	}
-	return nil
+}
+
+// dueStart begins the keys of an instant.
+func dueStart(at domain.Instant) string { return uint64Key(uint64(max(at, 0))) }
+
+// EachDue calls fn for up to limit payments whose expiry is due at the instant
+// before or earlier (Payment.ExpiryDue), soonest first, until fn answers an
+// error, which it returns. fn may issue commands.
+func (v *Views) EachDue(
+	ctx context.Context, before domain.Instant, limit int, fn func(project string, payment domain.ID) error,
+) error {
+	return eachOpen(ctx, v, v.due, table.Range{Hi: dueStart(before + 1)}, limit, fn)
+}
+
+// NextDue is the earliest instant at which a payment's expiry is due; false
+// when none can expire.
+func (v *Views) NextDue(ctx context.Context) (domain.Instant, bool, error) {
+	if err := v.fresh(ctx); err != nil {
+		return 0, false, err
+	}
+	found, err := v.due.First(ctx, table.Range{}, false, 1)
+	if err != nil || len(found) == 0 {
+		return 0, false, err
+	}
+	return domain.Instant(binary.BigEndian.Uint64([]byte(found[0].Key[:8]))), true, nil
+}
+
+// newUnrouted orders the payments that are still `created` by the position of
+// their payment.created: that as 8 bytes, id. The value is the project.
+func newUnrouted(db *table.DB) *listView[string] {
+	return &listView[string]{
+		Table: newTextTable[string](db, "unrouted"), value: projectOf,
+		part: func(p *domain.Payment) (string, bool) { return "", p.Status == domain.Created },
+		key:  func(r *PaymentRow, _ string) string { return uint64Key(uint64(r.Position)) + idKey(r.Payment.ID) },
+	}
+}
+
+// OldestUnrouted is the lowest position of a payment.created whose payment is
+// still `created`; false when there is none.
+func (v *Views) OldestUnrouted(ctx context.Context) (oldest eventstore.Position, ok bool, err error) {
+	err = v.EachUnrouted(ctx, 0, 1, func(created eventstore.Position, _ string, _ domain.ID) error {
+		oldest, ok = created, true
+		return nil
+	})
+	return oldest, ok, err
+}
+
+// EachUnrouted calls fn for the payments that are still `created` with the positions of their
+// payment.created, lowest first, after a position, up to limit, until fn returns an error, which it returns.
+func (v *Views) EachUnrouted(
+	ctx context.Context, after eventstore.Position, limit int, fn func(created eventstore.Position, project string, payment domain.ID) error,
+) error {
+	if err := v.fresh(ctx); err != nil {
+		return err
+	}
+	return v.unrouted.Each(ctx, table.Range{Lo: uint64Key(uint64(after) + 1)}, limit, func(key, project string) error {
+		return fn(eventstore.Position(binary.BigEndian.Uint64([]byte(key[:8]))), project, idOf(key))
+	})
 }

@@ -13,14 +13,10 @@ import (
 // referencesView leads from a provider's reference to the payment: route, 0,
 // reference, 0, payment's id. It has the references of attempts and of booked
 // money, and behind backOf those of refunds and disputes. There is no value.
-type referencesView struct{ *table.Table[struct{}] }
+type referencesView struct{ *table.Table[string] }
 
 func newReferencesView(db *table.DB) *referencesView {
-	return &referencesView{table.New(
-		db, "references",
-		func(b []byte, _ struct{}) ([]byte, error) { return b, nil },
-		func([]byte) (struct{}, error) { return struct{}{}, nil },
-	)}
+	return &referencesView{newTextTable[string](db, "references")}
 }
 
 func (v *referencesView) update(before, after *PaymentRow) {
@@ -36,7 +32,7 @@ func (v *referencesView) update(before, after *PaymentRow) {
 	}{{knownIn, in, after.Payment.Route}, {knownBack, back, backOf(after.Payment.Route)}} {
 		for _, reference := range of.now {
 			if !slices.Contains(of.known, reference) {
-				v.Insert(listKeyOf(after.Payment.ID, of.route, reference), struct{}{})
+				v.Insert(listKeyOf(after.Payment.ID, of.route, reference), "")
 			}
 		}
 	}

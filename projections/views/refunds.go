@@ -8,65 +8,45 @@ import (
 	"payledger/projections/table"
 )
 
-// refundsView leads from a refund's id to its payment's.
-type refundsView struct{ *table.Table[domain.ID] }
+// refundsView leads from refunds to their payments, in an order of its own.
+type refundsView struct {
+	*table.Table[domain.ID]
 
-func newRefundsView(db *table.DB) *refundsView {
-	return &refundsView{table.New(db, "refunds", appendID, parseID)}
+	key func(project string, s domain.RefundStatus, refund domain.ID) string
+}
+
+// newRefunds finds a refund by its id.
+func newRefunds(db *table.DB) *refundsView {
+	return &refundsView{table.New(db, "refunds", appendValue[domain.ID], parseValue[domain.ID]), func(_ string, _ domain.RefundStatus, refund domain.ID) string { return idKey(refund) }}
+}
+
+// newRefundList lists a project's refunds: project, 0, refund id.
+func newRefundList(db *table.DB) *refundsView {
+	return &refundsView{table.New(db, "refunds_by_project", appendValue[domain.ID], parseValue[domain.ID]), func(project string, _ domain.RefundStatus, refund domain.ID) string {
+		return listKeyOf(refund, project)
+	}}
+}
+
+// newRefundStatus lists a project's refunds of each status: project, 0,
+// status, 0, refund id.
+func newRefundStatus(db *table.DB) *refundsView {
+	return &refundsView{table.New(db, "refunds_by_status", appendValue[domain.ID], parseValue[domain.ID]), func(project string, s domain.RefundStatus, refund domain.ID) string {
+		return listKeyOf(refund, project, string(s))
+	}}
 }
 
 func (v *refundsView) update(before, after *PaymentRow) {
-	eachRefund(before, after, func(r domain.Refund, old domain.RefundStatus) {
-		if old == "" {
-			v.Insert(idKey(r.ID), after.Payment.ID)
+	p := &after.Payment
+	for i, r := range p.Refunds {
+		key := v.key(p.Project, r.Status, r.ID)
+		if before != nil && i < len(before.Payment.Refunds) { // refunds are only ever added at the end
+			was := v.key(p.Project, before.Payment.Refunds[i].Status, r.ID)
+			if was == key {
+				continue
+			}
+			v.Delete(was)
 		}
-	})
-}
-
-// refundListView lists a project's refunds: project, 0, refund id.
-type refundListView struct{ *table.Table[domain.ID] }
-
-func newRefundListView(db *table.DB) *refundListView {
-	return &refundListView{table.New(db, "refunds_by_project", appendID, parseID)}
-}
-
-func (v *refundListView) update(before, after *PaymentRow) {
-	eachRefund(before, after, func(r domain.Refund, old domain.RefundStatus) {
-		if old == "" {
-			v.Insert(listKeyOf(r.ID, after.Payment.Project), after.Payment.ID)
-		}
-	})
-}
-
-// refundStatusView lists a project's refunds of each status: project, 0,
-// status, 0, refund id.
-type refundStatusView struct{ *table.Table[domain.ID] }
-
-func newRefundStatusView(db *table.DB) *refundStatusView {
-	return &refundStatusView{table.New(db, "refunds_by_status", appendID, parseID)}
-}
-
-func (v *refundStatusView) update(before, after *PaymentRow) {
-	eachRefund(before, after, func(r domain.Refund, old domain.RefundStatus) {
-		p := &after.Payment
-		if old != "" {
-			v.Delete(listKeyOf(r.ID, p.Project, string(old)))
-		}
-		v.Insert(listKeyOf(r.ID, p.Project, string(r.Status)), p.ID)
-	})
-}
-
-// eachRefund calls fn for every refund that is new, with the old status "", and
-// for every refund whose status has changed.
-func eachRefund(before, after *PaymentRow, fn func(r domain.Refund, old domain.RefundStatus)) {
-	for i, r := range after.Payment.Refunds {
-		var old domain.RefundStatus
-		if before != nil && i < len(before.Payment.Refunds) {
-			old = before.Payment.Refunds[i].Status // refunds are only ever added at the end
-		}
-		if old != r.Status {
-			fn(r, old)
-		}
+		v.Insert(key, p.ID)
 	}
 }
 

@@ -56,16 +56,8 @@ func newSettlementsView(db *table.DB) *settlementsView {
 			},
 		),
 		ids: position("settlement_ids"), lines: position("settlement_lines"),
-		later: texts[settlement.Text](db, "settlement_later"), cleared: texts[settlement.Cleared](db, "settled"),
+		later: newTextTable[settlement.Text](db, "settlement_later"), cleared: newTextTable[settlement.Cleared](db, "settled"),
 	}
-}
-
-func texts[T ~string](db *table.DB, name string) *table.Table[T] {
-	return table.New(
-		db, name,
-		func(b []byte, v T) ([]byte, error) { return append(b, v...), nil },
-		func(b []byte) (T, error) { return T(b), nil },
-	)
 }
 
 func settlementKey(project string, position uint64) string {

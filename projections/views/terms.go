@@ -31,8 +31,8 @@ func (v *termsView) update(before, after *PaymentRow) {
 			v.Insert(listKeyOf(p.ID, p.Project, t), factsOf(p))
 		}
 	}
-	if gone := erased(before, after); gone != nil {
-		for _, t := range appendTerms(buf[:0], *gone) {
+	if before != nil && before.Payment.Description != nil && p.Description == nil {
+		for _, t := range appendTerms(buf[:0], *before.Payment.Description) {
 			v.Delete(listKeyOf(p.ID, p.Project, t))
 		}
 	}
