@@ -33,33 +33,14 @@ func (a AttemptCounts) Plus(o AttemptCounts) AttemptCounts {
 
 // attemptsView counts attempts by hour: project, 0, the hour as 4 bytes, route. A row takes far
 // less space than the payment that made it.
-type attemptsView struct{ *table.Table[AttemptCounts] }
+type attemptsView struct{ counters[AttemptCounts] }
 
 func newAttemptsView(db *table.DB) *attemptsView {
-	v := &attemptsView{table.New(db, "attempts", appendValue[AttemptCounts], parseValue[AttemptCounts])}
-	v.Cache(1 << 10)
-	return v
-}
-
-// attemptsEntry is the row of the view that an event changes; none without a key.
-type attemptsEntry struct {
-	key  string
-	row  AttemptCounts
-	made bool // there was no row before
-}
-
-func (v *attemptsView) fold(c *change) {
-	switch e := c.attempts; {
-	case e.key == "":
-	case e.made:
-		v.Insert(e.key, e.row)
-	default:
-		v.Replace(e.key, e.row)
-	}
+	return &attemptsView{newCounters(db, "attempts", appendStruct[AttemptCounts], parseStruct[AttemptCounts])}
 }
 
 // count works out the row that an event of a payment leads to.
-func (v *attemptsView) count(c *change) (e attemptsEntry, err error) {
+func (v *attemptsView) count(c *change) error {
 	p := &c.paymentAfter.Payment
 	var before []domain.Attempt
 	if c.paymentBefore != nil {
@@ -78,12 +59,13 @@ func (v *attemptsView) count(c *change) (e attemptsEntry, err error) {
 		}
 	}
 	if now == (AttemptCounts{}) {
-		return e, nil
+		return nil
 	}
-	e.key = attemptsKey(p.Project, HourOf(domain.InstantOf(c.Record.At)), p.Route)
-	row, found, err := v.Get(e.key)
-	e.row, e.made = row.Plus(now), !found
-	return e, err
+	row, err := v.row(attemptsKey(p.Project, HourOf(domain.InstantOf(c.Record.At)), p.Route))
+	if err == nil {
+		*row = row.Plus(now)
+	}
+	return err
 }
 
 func attemptsKey(project string, h Hour, route string) string {
@@ -103,7 +85,7 @@ func (v *Views) Attempts(ctx context.Context, project string, from Hour) (map[st
 	all := make(map[string]AttemptCounts)
 	for _, f := range found {
 		route := f.Key[len(project)+5:]
-		all[route] = all[route].Plus(f.Value)
+		all[route] = all[route].Plus(*f.Value)
 	}
 	return all, nil
 }

@@ -23,7 +23,6 @@ type change struct {
 	Decoded
 	projectBefore, projectAfter *projects.Project
 	paymentBefore, paymentAfter *PaymentRow
-	attempts                    attemptsEntry
 	settlement                  []func() // changes of the tables of settlementsView
 }
 
@@ -100,8 +99,7 @@ func (w *Writer) preparePayment() error {
 			return err
 		}
 	}
-	c.attempts, err = w.views.attempts.count(c)
-	return err
+	return w.views.attempts.count(c)
 }
 
 // PaymentID is the id of the payment that a record is about. The error is a

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"payledger/domain"
@@ -76,28 +75,12 @@ func (b *ByStatus) at(s domain.PaymentStatus) *Tally {
 // the stretch since 1970-01-01 UTC as 4 bytes, currency. There is one of quarter hours,
 // and one of days of UTC, so that long times are added up from few rows.
 type periodsView struct {
-	*table.Table[*PeriodRow]
-	length  domain.Instant
-	entries []periodEntry // what the event at hand leads to
+	counters[PeriodRow]
+	length domain.Instant
 }
 
 func newPeriodsView(db *table.DB, name string, length domain.Instant) *periodsView {
-	v := &periodsView{Table: table.New(db, name, appendPeriod, parsePeriod), length: length}
-	v.Cache(1 << 10)
-	return v
-}
-
-func (v *periodsView) fold(c *change) {
-	if c.paymentAfter == nil {
-		return
-	}
-	for _, e := range v.entries {
-		if e.made {
-			v.Insert(e.key, e.row)
-		} else {
-			v.Replace(e.key, e.row)
-		}
-	}
+	return &periodsView{newCounters(db, name, appendPeriod, parsePeriod), length}
 }
 
 // stretch is the number of the stretch that an instant is in.
@@ -106,15 +89,8 @@ func (v *periodsView) stretch(at domain.Instant) uint32 {
 }
 
 func (v *periodsView) key(project string, stretch uint32, c domain.Currency) string {
-	var number [4]byte
-	binary.BigEndian.PutUint32(number[:], stretch)
-	var b strings.Builder
-	b.Grow(len(project) + 1 + len(number) + len(c))
-	b.WriteString(project)
-	b.WriteByte(0)
-	b.Write(number[:])
-	b.WriteString(string(c))
-	return b.String()
+	b := binary.BigEndian.AppendUint32(append(append(make([]byte, 0, 64), project...), 0), stretch)
+	return string(append(b, c...))
 }
 
 // parse is the part of a row that is in its key: where its stretch starts, and the
@@ -124,17 +100,8 @@ func (v *periodsView) parse(project, key string) (start domain.Instant, c domain
 	return domain.Instant(binary.BigEndian.Uint32([]byte(rest))) * v.length, domain.Currency(rest[4:])
 }
 
-// periodEntry is a row of the view as an event leaves it.
-type periodEntry struct {
-	stretch uint32
-	key     string
-	row     *PeriodRow
-	made    bool // there was no row before
-}
-
 // count works out the rows that an event of a payment leads to.
 func (v *periodsView) count(c *change) error {
-	v.entries = v.entries[:0]
 	p := &c.paymentAfter.Payment
 	var before domain.PaymentStatus
 	if c.paymentBefore != nil {
@@ -142,7 +109,7 @@ func (v *periodsView) count(c *change) error {
 	}
 	now := domain.InstantOf(c.Record.At)
 	if p.Status != before {
-		row, err := v.row(p, p.CreatedAt)
+		row, err := v.rowAt(p, p.CreatedAt)
 		if err != nil {
 			return err
 		}
@@ -155,7 +122,7 @@ func (v *periodsView) count(c *change) error {
 			*t = t.add(1, p.Amount)
 		}
 		if p.Status == domain.Paid {
-			if row, err = v.row(p, now); err != nil {
+			if row, err = v.rowAt(p, now); err != nil {
 				return err
 			}
 			row.Paid = row.Paid.add(1, p.Amount)
@@ -166,7 +133,7 @@ func (v *periodsView) count(c *change) error {
 		returned, lost = c.paymentBefore.Payment.Returned(), c.paymentBefore.Payment.Lost()
 	}
 	if more := p.Lost() - lost; more > 0 {
-		row, err := v.row(p, now)
+		row, err := v.rowAt(p, now)
 		if err != nil {
 			return err
 		}
@@ -174,12 +141,12 @@ func (v *periodsView) count(c *change) error {
 	}
 	switch more := p.Returned() - returned; {
 	case more > 0:
-		row, err := v.row(p, now)
+		row, err := v.rowAt(p, now)
 		if err != nil {
 			return err
 		}
 		row.Refunded = row.Refunded.add(1, more)
-		if row, err = v.row(p, p.CreatedAt); err != nil {
+		if row, err = v.rowAt(p, p.CreatedAt); err != nil {
 			return err
 		}
 		payments := 0
@@ -188,7 +155,7 @@ func (v *periodsView) count(c *change) error {
 		}
 		row.Returned = row.Returned.add(payments, more)
 	case more < 0: // a refund came back
-		row, err := v.row(p, p.CreatedAt)
+		row, err := v.rowAt(p, p.CreatedAt)
 		if err != nil {
 			return err
 		}
@@ -201,25 +168,9 @@ func (v *periodsView) count(c *change) error {
 	return nil
 }
 
-// row is that of an instant, to be changed.
-func (v *periodsView) row(p *domain.Payment, at domain.Instant) (*PeriodRow, error) {
-	stretch := v.stretch(at)
-	for _, e := range v.entries {
-		if e.stretch == stretch {
-			return e.row, nil
-		}
-	}
-	key := v.key(p.Project, stretch, p.Currency)
-	row, found, err := v.Get(key)
-	if err != nil {
-		return nil, err
-	}
-	next := new(PeriodRow)
-	if found {
-		*next = *row
-	}
-	v.entries = append(v.entries, periodEntry{stretch, key, next, !found})
-	return next, nil
+// rowAt is that of an instant, to be changed.
+func (v *periodsView) rowAt(p *domain.Payment, at domain.Instant) (*PeriodRow, error) {
+	return v.row(v.key(p.Project, v.stretch(at), p.Currency))
 }
 
 // tallies are those of a row in the order of its form.
