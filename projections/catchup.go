@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"math"
+	"sync"
 
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
@@ -13,12 +14,12 @@ import (
 // events does not call it.
 const reportEach = 8192
 
-// catchUp folds the log from the position of the views up to its end, while there
+// catchUp folds the log from the position of the views up to its end, or to Config.UpTo, while there
 // are no reads: records are decoded ahead, the views of payments are updated once for
 // all events of a payment between two flushes, and a flush is written while the
 // next events are folded. The events folded last may not be in the file yet.
 func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventstore.Position), always bool) (err error) {
-	total, err := e.store.Last(ctx)
+	total, err := e.end(ctx, eventstore.Filter{})
 	if err != nil {
 		return err
 	}
@@ -26,15 +27,18 @@ func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventsto
 		progress = func(_, _ eventstore.Position) {}
 	}
 	reported := e.Position()
-	b := background{e: e}
+	wait := func() error { return nil } // for the flush under way
 	e.viewWriter.MaxPending = math.MaxInt
 	defer func() {
 		e.viewWriter.MaxPending = views.MaxPending
-		if flushErr := b.wait(); err == nil {
+		if flushErr := wait(); err == nil {
 			err = flushErr
 		}
 	}()
 	for d, err := range eventstore.Ahead(ctx, e.store.Scan(ctx, e.Position(), eventstore.Filter{}), e.decode) {
+		if e.Position() == e.upTo {
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -43,9 +47,10 @@ func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventsto
 			return err
 		}
 		if e.pending >= e.limit {
-			if err := b.flush(); err != nil {
+			if err := wait(); err != nil {
 				return err
 			}
+			wait = e.flushBehind()
 		}
 		if at >= reported+reportEach {
 			reported, always = at, true
@@ -67,34 +72,21 @@ func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventsto
 // decode decodes the stored bytes, not the event in memory.
 func (e *Engine) decode(r eventstore.Stored) decoded {
 	event, err := e.codec.Decode(r)
-	return decoded{views.Decoded{Record: r, Event: event, Leaf: translog.LeafOf(r)}, err}
-}
-
-// background is a flush that is written while events are folded.
-type background struct {
-	e     *Engine
-	ended chan error // nil while there is none
-}
-
-// flush begins to write what was folded, once the flush before has ended.
-func (b *background) flush() error {
-	if err := b.wait(); err != nil {
-		return err
+	d := decoded{views.Decoded{Record: r, Event: event}, err}
+	if e.config.StateOnly {
+		d.Record.Body, d.Record.Details, d.Record.Event = nil, nil, nil // frees them early
+	} else {
+		d.Leaf = translog.LeafOf(r)
 	}
-	b.e.flushMu.Lock()
-	b.e.seal()
-	b.e.flushMu.Unlock()
-	b.ended = make(chan error, 1)
-	go func() { b.ended <- b.e.flush() }()
-	return nil
+	return d
 }
 
-// wait returns how the flush ended.
-func (b *background) wait() error {
-	if b.ended == nil {
-		return nil
-	}
-	err := <-b.ended
-	b.ended = nil
-	return err
+// flushBehind begins to write what was folded. wait returns how that ended.
+func (e *Engine) flushBehind() (wait func() error) {
+	e.flushMu.Lock()
+	e.seal()
+	e.flushMu.Unlock()
+	ended := make(chan error, 1)
+	go func() { ended <- e.flush() }()
+	return sync.OnceValue(func() error { return <-ended })
 }

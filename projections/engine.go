@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,12 @@ type Config struct {
 	// BooksOnly leaves out all views but the list of projects: of the reads only those of the books
 	// and of projects answer.
 	BooksOnly bool
+	// StateOnly leaves out the books, and all views but the payments and the projects: of the reads only
+	// EachPayment and those of projects answer. The file is for once and is not synced when it is made.
+	StateOnly bool
+	// UpTo is the position at which the log ends for Open and the reads; nil: at its end. Such an engine
+	// does not Run.
+	UpTo *eventstore.Position
 
 	cachedPayments int // 0 means the usual number
 }
@@ -76,6 +83,7 @@ type Engine struct {
 	config Config
 	store  eventstore.Store
 	codec  *eventstore.Codec
+	upTo   eventstore.Position
 	limit  int // rows in memory at which a flush is due
 
 	db      *table.DB    // its lock guards the next two fields
@@ -109,11 +117,18 @@ const (
 
 func newEngine(c Config) *Engine {
 	e := &Engine{
-		config: c, store: c.Store, codec: c.Codec, limit: maxPending, db: new(table.DB), full: make(chan struct{}, 1), failed: make(chan struct{}),
+		config: c, store: c.Store, codec: c.Codec, upTo: math.MaxUint64, limit: maxPending, db: new(table.DB), full: make(chan struct{}, 1), failed: make(chan struct{}),
+	}
+	if c.UpTo != nil {
+		e.upTo = *c.UpTo
+	}
+	cached := cachedPayments
+	if c.StateOnly { // nothing is read meanwhile
+		e.limit, cached = maxPending/2, cachedPayments/16
 	}
 	e.db.OnError = e.readFailed
-	e.Views, e.viewWriter = views.New(e.db, e, cmp.Or(c.cachedPayments, cachedPayments))
-	e.viewWriter.ProjectsOnly = c.BooksOnly
+	e.Views, e.viewWriter = views.New(e.db, e, cmp.Or(c.cachedPayments, cached))
+	e.viewWriter.ProjectsOnly, e.viewWriter.StateOnly = c.BooksOnly, c.StateOnly
 	e.Books, e.bookWriter = books.New(e.db, e)
 	return e
 }

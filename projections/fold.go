@@ -44,9 +44,13 @@ func (e *Engine) fold(d decoded) error {
 	}
 	e.db.Lock()
 	e.viewWriter.Fold()
-	e.bookWriter.Fold(r, d.Event)
+	if e.config.StateOnly {
+		e.pending++ // one row at most
+	} else {
+		e.bookWriter.Fold(r, d.Event)
+		e.pending = e.db.Pending() + e.viewWriter.Pending()
+	}
 	e.last = checkpointAt{r.Position, r.Commit}
-	e.pending = e.db.Pending() + e.viewWriter.Pending()
 	e.db.Unlock()
 	e.viewWriter.Folded()
 	e.advance(r.Position)

@@ -60,7 +60,7 @@ func (e *Engine) openCurrent(ctx context.Context) error {
 }
 
 // rebuild folds the whole log into a new file, which gets its name only when it
-// is complete.
+// is complete, and none if it is for once.
 func (e *Engine) rebuild(ctx context.Context, progress func(done, total eventstore.Position)) (err error) {
 	part := e.config.Path + ".rebuild"
 	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -84,6 +84,9 @@ func (e *Engine) rebuild(ctx context.Context, progress func(done, total eventsto
 	}
 	if err := e.flush(); err != nil {
 		return err
+	}
+	if e.config.StateOnly {
+		return nil
 	}
 	if err := e.db.Sync(); err != nil {
 		return fmt.Errorf("rebuilding the views: %w", err)

@@ -63,11 +63,17 @@ func (e *Engine) Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Pos
 	if err := e.failure(); err != nil && !errors.Is(err, ErrStopped) {
 		return 0, err
 	}
-	last, err := e.store.LastOf(ctx, f)
+	last, err := e.end(ctx, f)
 	if err != nil {
 		return 0, err
 	}
 	return last, e.Wait(ctx, last)
+}
+
+// end is a position after which no event matches, or the one up to which the log is folded.
+func (e *Engine) end(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
+	last, err := e.store.LastOf(ctx, f)
+	return min(last, e.upTo), err
 }
 
 func (e *Engine) advance(p eventstore.Position) {

@@ -224,7 +224,11 @@ func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(Line) e
 		return err
 	}
 	defer r.Close() //nolint:errcheck // temporary
-	for _, p := range r.Projects() {
+	all, err := r.Projects(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
 		if err := emit(Line{Project: &p}); err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -107,19 +106,12 @@ func compareSnapshot(ctx context.Context, tx *bolt.Tx, c projections.Config, out
 	if out.Ahead() {
 		return nil
 	}
-	log := c.Store
-	dir, err := os.MkdirTemp("", "payledger-compare-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // temporary
-	c.Path, c.Store = filepath.Join(dir, "projections.db"), prefix{c.Store, checkpoint.Position}
-	rebuilt, err := projections.Open(ctx, c)
+	rebuilt, err := rebuild(ctx, c, checkpoint.Position)
 	if err != nil {
 		return err
 	}
 	defer rebuilt.Close() //nolint:errcheck // temporary
-	erased, err := erasedAfter(ctx, log, checkpoint.Position)
+	erased, err := erasedAfter(ctx, c.Store, checkpoint.Position)
 	if err != nil {
 		return err
 	}

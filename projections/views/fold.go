@@ -31,8 +31,8 @@ type Writer struct {
 	// MaxPending is the number of changed payments at which the views of payments
 	// are updated, unless a read comes first.
 	MaxPending int
-	// ProjectsOnly leaves out all views but the list of projects.
-	ProjectsOnly bool
+	// ProjectsOnly leaves out all views but the list of projects, StateOnly all but that and the payments.
+	ProjectsOnly, StateOnly bool
 
 	views  *Views
 	change change // the one that Prepare made
@@ -53,7 +53,11 @@ func (w *Writer) Prepare(d Decoded) error {
 		if err := w.preparePayment(); err != nil {
 			return err
 		}
-	case eventstore.KindSettlement:
+	}
+	if w.StateOnly {
+		return nil
+	}
+	if d.Record.Stream.Kind == eventstore.KindSettlement {
 		if err := w.views.settlements.prepare(&w.change); err != nil {
 			return err
 		}
@@ -94,6 +98,9 @@ func (w *Writer) preparePayment() error {
 		return nil
 	}
 	c.paymentAfter = &after
+	if w.StateOnly {
+		return nil
+	}
 	for _, sums := range []*periodsView{w.views.quarters, w.views.days} {
 		if err := sums.count(c); err != nil {
 			return err
@@ -115,12 +122,14 @@ func PaymentID(r eventstore.Stored) (domain.ID, error) {
 // Fold folds the event that was prepared. The DB is locked.
 func (w *Writer) Fold() {
 	v, c := w.views, &w.change
-	if w.ProjectsOnly {
+	if c.paymentAfter != nil {
+		v.payments.put(c.paymentBefore, c.paymentAfter)
+	}
+	if w.ProjectsOnly || w.StateOnly {
 		v.projects.fold(c)
 		return
 	}
 	if c.paymentAfter != nil {
-		v.payments.put(c.paymentBefore, c.paymentAfter)
 		v.pending.add(c.paymentBefore, c.paymentAfter)
 	}
 	for _, one := range v.ofEvents {

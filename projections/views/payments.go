@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"math"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -20,13 +21,8 @@ type PaymentRow struct {
 // no other view.
 type paymentsView struct{ *table.Table[*PaymentRow] }
 
-// NewPayments adds the table of payments to a DB.
-func NewPayments(db *table.DB) *table.Table[*PaymentRow] {
-	return table.New(db, "payments", appendStruct[PaymentRow], parseStruct[PaymentRow])
-}
-
 func newPaymentsView(db *table.DB, cached int) *paymentsView {
-	v := &paymentsView{NewPayments(db)}
+	v := &paymentsView{table.New(db, "payments", appendStruct[PaymentRow], parseStruct[PaymentRow])}
 	v.Cache(cached)
 	return v
 }
@@ -53,6 +49,11 @@ func (v *Views) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool
 		return domain.Payment{}, false, err
 	}
 	return row.Payment, true, nil
+}
+
+// EachPayment calls fn for every payment, by id, until fn returns an error, which it returns.
+func (v *Views) EachPayment(ctx context.Context, fn func(domain.Payment) error) error {
+	return v.payments.Each(ctx, table.Range{}, math.MaxInt, func(_ string, row *PaymentRow) error { return fn(row.Payment) })
 }
 
 func appendStruct[T any](b []byte, v *T) ([]byte, error) {
