@@ -42,30 +42,20 @@ func newRetention(c Config) *retention {
 }
 
 func (r *retention) run(ctx context.Context) error {
-	for more := true; more; more = health.Pause(ctx, retainEvery) {
-		err := r.pass(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		if health.Ends(err) {
-			return err
-		}
-		r.trouble.Set(err)
-	}
-	return ctx.Err()
+	return repeat(ctx, r.pass, r.trouble.Set)
 }
 
 // pass erases what is overdue in all projects.
-func (r *retention) pass(ctx context.Context) error {
+func (r *retention) pass(ctx context.Context) (pause time.Duration, err error) {
 	kept, err := r.details.Kept(ctx)
 	if err != nil {
-		return err
+		return retainEvery, err
 	}
 	var errs []error
 	for project, days := range kept {
 		errs = append(errs, r.erase(ctx, project, days))
 	}
-	return errors.Join(errs...)
+	return retainEvery, errors.Join(errs...)
 }
 
 // erase erases what is overdue in a project.

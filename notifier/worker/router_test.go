@@ -1,10 +1,10 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,20 +43,6 @@ func routing(t *testing.T, b *bustest.Book, store eventstore.Store, table domain
 	}
 	cancel()
 	return <-done
-}
-
-// created is a payment's first event.
-func created(t *testing.T, b *bustest.Book, id domain.ID) unrouted {
-	t.Helper()
-	for r, err := range b.Store.Load(t.Context(), eventstore.PaymentStream(bustest.Project, id)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Prev, r.Claim, r.Event = 0, nil, nil
-		return unrouted{Stored: r}
-	}
-	t.Fatal("no such payment")
-	return unrouted{}
 }
 
 func TestRouterFollowsTheWeights(t *testing.T) {
@@ -186,28 +172,21 @@ func TestPaymentsWaitForAPausedRoute(t *testing.T) {
 	})
 }
 
-// A payment that has moved on and cannot be read, and one that is decided by
-// somebody else in between, do not keep those that came with them from their
-// routes.
+// A payment that cannot be read, and one that is decided by somebody else in between, do not keep
+// those that came with them from their routes.
 func TestRouterDecidesEachByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := bustest.NewBook(t)
 		damaged, raced, last := b.Create(t, time.Hour), b.Create(t, time.Hour), b.Create(t, time.Hour)
-		all := []unrouted{created(t, b, damaged), created(t, b, raced), created(t, b, last)}
-		all[0].moved = true
+		if p, known, err := (bustest.Views{Book: b}).Payment(t.Context(), damaged); !known || err != nil { // the view has it
+			t.Fatal(p, err)
+		}
 		store, _ := b.Store.(*memory.Store)
 		store.Damage(1)
-		conflicts := &racing{Store: b.Store, first: func() { b.Do(t, raced, domain.AssignRoute{Table: domain.SandboxTable()}) }}
-		ledger := b.Ledger
-		ledger.Store = conflicts
-		r := newRouter(Config{Ledger: ledger, IDs: b.IDs, Table: domain.SandboxTable, Log: zerolog.Nop()})
-		again, wait, err := r.route(t.Context(), all)
-		if len(again) != 1 || again[0].Stream.ID != raced.String() || !again[0].moved || wait || err != nil {
-			t.Errorf("%v, %t, %v", again, wait, err)
-		}
-		if again, _, err = r.route(t.Context(), again); len(again) > 0 || err != nil {
-			t.Errorf("%v, %v", again, err)
+		conflicts := &racing{Store: b.Store, first: sync.OnceFunc(func() { b.Do(t, raced, domain.AssignRoute{Table: domain.SandboxTable()}) })}
+		if err := routing(t, b, conflicts, domain.SandboxTable(), []domain.ID{raced, last}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
 		}
 		if p := b.Payment(t, last); p.Status != domain.AwaitingPayment || b.Last(t) != 5 {
 			t.Errorf("%s, %d events", p.Status, b.Last(t))
@@ -223,25 +202,25 @@ type racing struct {
 
 func (r *racing) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
 	r.first()
-	r.first = func() {}
 	return r.Store.Append(ctx, commits...)
+}
+
+// strange is a view that has a payment of another project.
+type strange struct{ id domain.ID }
+
+func (v strange) EachUnrouted(_ context.Context, after eventstore.Position, _ int, fn func(eventstore.Position, string, domain.ID) error) error {
+	if after > 0 {
+		return nil
+	}
+	return fn(1, "prj_other", v.id)
 }
 
 func TestRouterLeavesStrangersAlone(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	r := newRouter(Config{Ledger: b.Ledger, IDs: b.IDs, Table: domain.SandboxTable, Log: zerolog.Nop()})
-	stranger := created(t, b, b.Create(t, time.Hour)).Stored
-	stranger.Stream.Project = "prj_other"
-	stranger.Body = bytes.ReplaceAll(stranger.Body, []byte(bustest.Project), []byte("prj_other"))
-	again, wait, err := r.route(t.Context(), []unrouted{
-		{Stored: stranger}, {Stored: eventstore.Stored{Stream: eventstore.Stream{Project: bustest.Project, Kind: "payment", ID: "x"}}},
-	})
-	if len(again) != 1 || wait || err != nil {
-		t.Errorf("%v, %t, %v", again, wait, err)
-	}
-	if again, wait, err = r.route(t.Context(), again); len(again) > 0 || wait || err != nil {
-		t.Errorf("%v, %t, %v", again, wait, err)
+	r := newRouter(Config{Ledger: b.Ledger, IDs: b.IDs, Table: domain.SandboxTable, Unrouted: strange{b.Create(t, time.Hour)}, Log: zerolog.Nop()})
+	if upTo, err := r.routeWaiting(t.Context(), 0, 0); upTo != 1 || err != nil {
+		t.Errorf("%d, %v", upTo, err)
 	}
 	if last := b.Last(t); last != 1 {
 		t.Errorf("%d events", last)

@@ -71,16 +71,12 @@ func newSettler(c Config) *settler {
 }
 
 func (s *settler) run(ctx context.Context) error {
-	for more := true; more; more = health.Pause(ctx, settlerEvery) {
-		err := s.step(ctx)
-		if ctx.Err() == nil && health.Ends(err) {
-			return err
-		}
-		if err != nil && ctx.Err() == nil {
+	step := func(ctx context.Context) (time.Duration, error) { return settlerEvery, s.step(ctx) }
+	return repeat(ctx, step, func(err error) {
+		if err != nil {
 			s.log.Error().Err(err).Msg("lines of settlement reports cannot be matched with later outcomes; it is tried until they can")
 		}
-	}
-	return ctx.Err()
+	})
 }
 
 // step does what the log has brought since the last one.

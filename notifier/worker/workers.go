@@ -105,3 +105,20 @@ func (w *Workers) Run(ctx context.Context) error {
 	}
 	return err
 }
+
+// repeat calls step, with the pauses that it asks for, until ctx ends or its error ends the work. It
+// tells how each call ended.
+func repeat(ctx context.Context, step func(context.Context) (pause time.Duration, err error), tell func(error)) error {
+	for {
+		pause, err := step(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if health.Ends(err) {
+			return err
+		}
+		if tell(err); !health.Pause(ctx, pause) {
+			return ctx.Err()
+		}
+	}
+}
