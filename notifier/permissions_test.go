@@ -1,7 +1,6 @@
 package notifier
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,10 +38,7 @@ type client struct {
 
 func newOpen(t *testing.T) *open {
 	t.Helper()
-	credentials, err := embedded.NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := embedded.NewCredentials()
 	o := &open{Book: bustest.NewBook(t)}
 	o.server = bustest.StartServer(t, embedded.Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	o.ledger = bustest.ConnectTo(t, o.server)

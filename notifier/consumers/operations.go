@@ -2,7 +2,6 @@ package consumers
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 
@@ -27,10 +26,7 @@ func (b *Book) Create(ctx context.Context, name, project string, record Record) 
 	case slices.Contains(bus.ReservedNames(), name):
 		return made, &domain.Refusal{Code: domain.NATSConsumerExists}
 	}
-	password, err := bus.NewPassword(rand.Reader)
-	if err != nil {
-		return made, err
-	}
+	password := bus.NewPassword()
 	// The password is random, so the least cost of bcrypt is enough.
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	if err == nil {

@@ -1,7 +1,6 @@
 package clusternode
 
 import (
-	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -18,10 +17,7 @@ import (
 func Credentials(d datadir.Dir) (embedded.Credentials, error) {
 	b, err := os.ReadFile(d.Credentials())
 	if errors.Is(err, fs.ErrNotExist) {
-		made, err := embedded.NewCredentials(rand.Reader)
-		if err != nil {
-			return made, err
-		}
+		made := embedded.NewCredentials()
 		content, err := json.Marshal(made)
 		if err != nil {
 			return made, err

@@ -3,7 +3,6 @@ package embedded
 import (
 	"encoding/base64"
 	"fmt"
-	"io"
 
 	"payledger/notifier/bus"
 )
@@ -31,21 +30,12 @@ type Credentials struct {
 	Connector  Credential `json:"connector"`
 }
 
-// NewCredentials makes fresh credentials, with passwords of 256 bits read
-// from entropy.
-func NewCredentials(entropy io.Reader) (Credentials, error) {
-	subscriber, err := bus.NewPassword(entropy)
-	if err != nil {
-		return Credentials{}, err
-	}
-	connector, err := bus.NewPassword(entropy)
-	if err != nil {
-		return Credentials{}, err
-	}
+// NewCredentials makes fresh credentials, with passwords of 256 bits.
+func NewCredentials() Credentials {
 	return Credentials{
-		Subscriber: Credential{User: "subscriber", Password: subscriber},
-		Connector:  Credential{User: bus.ConnectorUser, Password: connector},
-	}, nil
+		Subscriber: Credential{User: bus.SubscriberConsumer, Password: bus.NewPassword()},
+		Connector:  Credential{User: bus.ConnectorUser, Password: bus.NewPassword()},
+	}
 }
 
 // Validate checks that the credentials are complete and of the form
@@ -55,7 +45,7 @@ func (c Credentials) Validate() error {
 	for _, u := range []struct {
 		want string
 		got  Credential
-	}{{"subscriber", c.Subscriber}, {bus.ConnectorUser, c.Connector}} {
+	}{{bus.SubscriberConsumer, c.Subscriber}, {bus.ConnectorUser, c.Connector}} {
 		if u.got.User != u.want {
 			return fmt.Errorf("NATS credentials: %s.user is %q: want %q", u.want, u.got.User, u.want)
 		}

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"crypto/rand"
 	"net"
 	"strconv"
 	"testing"
@@ -16,10 +15,7 @@ import (
 // which it connects, and no client that has signed in waits.
 func TestServerKnowsItsClientsAddresses(t *testing.T) {
 	t.Parallel()
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := NewCredentials()
 	for _, listen := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		s := started(t, Config{Listen: listen, Credentials: credentials})
 		_, port, err := net.SplitHostPort(s.Addr().String())

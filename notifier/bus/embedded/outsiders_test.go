@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bufio"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,10 +20,7 @@ import (
 // outside is a listening server with the ledger's own connection.
 func outside(t *testing.T) (*Server, *bus.Conn, Credentials) {
 	t.Helper()
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := NewCredentials()
 	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	return s, connected(t, s), credentials
 }
@@ -81,10 +77,7 @@ func TestSilentSocketsAreClosed(t *testing.T) {
 // in part, and errors of the server itself are not left out for it.
 func TestWrongPasswordsDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := NewCredentials()
 	var log healthtest.Buffer
 	s, err := Start(Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Credentials: credentials, Log: zerolog.New(&log)})
 	if err != nil {

@@ -11,7 +11,6 @@ package embedded
 
 import (
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,14 +73,10 @@ const (
 // disk that takes no writes: the connections of Connect connect by themselves when the server runs,
 // and Run repairs what fails then.
 func Start(c Config) (*Server, error) {
-	s := &Server{config: c, watchEvery: cmp.Or(c.WatchEvery, time.Second), trouble: health.State{Log: c.Log, Part: "embedded NATS server"}}
+	s := &Server{config: c, watchEvery: cmp.Or(c.WatchEvery, time.Second), password: bus.NewPassword(), trouble: health.State{Log: c.Log, Part: "embedded NATS server"}}
 	s.repaired = health.CounterVec(c.Metrics, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was recreated.", "kind",
 		repairRestart, repairAside)
 	health.UpGauge(c.Metrics, "nats_server", "the embedded NATS server works", s.Err)
-	var err error
-	if s.password, err = bus.NewPassword(rand.Reader); err != nil {
-		return nil, err
-	}
 	if c.Listen != "" {
 		if err := c.Credentials.Validate(); err != nil {
 			return nil, err

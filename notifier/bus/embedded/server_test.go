@@ -1,9 +1,7 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"net"
 	"os"
@@ -30,10 +28,7 @@ func TestServerWithoutAddressHasNoListener(t *testing.T) {
 
 func TestNobodyConnectsWithoutCredentials(t *testing.T) {
 	t.Parallel()
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := NewCredentials()
 	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	for name, o := range map[string]nats.Option{
 		"anonymous":           nats.Name("nobody"),
@@ -56,10 +51,7 @@ func TestNobodyConnectsWithoutCredentials(t *testing.T) {
 
 func TestListenAddressErrors(t *testing.T) {
 	t.Parallel()
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := NewCredentials()
 	taken, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -83,14 +75,8 @@ func TestListenAddressErrors(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	t.Parallel()
-	one, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := NewCredentials()
+	two := NewCredentials()
 	seen := map[string]bool{}
 	for _, c := range []Credential{one.Subscriber, one.Connector, two.Subscriber, two.Connector} {
 		if len(c.Password) < 43 || seen[c.Password] {
@@ -100,9 +86,6 @@ func TestCredentials(t *testing.T) {
 	}
 	if err := one.Validate(); err != nil {
 		t.Error(err)
-	}
-	if _, err := NewCredentials(bytes.NewReader(make([]byte, 40))); err == nil {
-		t.Error("made of too little entropy")
 	}
 	for name, spoil := range map[string]func(*Credentials){
 		"user":      func(c *Credentials) { c.Subscriber.User = "ledger" },
@@ -120,10 +103,7 @@ func TestCredentials(t *testing.T) {
 
 func TestListeningServerKeepsItsAddressOverARestart(t *testing.T) {
 	t.Parallel()
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := NewCredentials()
 	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	healthtest.Run(t, s.Run)
 	c := connected(t, s)
@@ -146,10 +126,7 @@ func TestListeningServerKeepsItsAddressOverARestart(t *testing.T) {
 
 func TestShutdownLetsGo(t *testing.T) {
 	t.Parallel()
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := NewCredentials()
 	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	outside := outsider(t, s, credentials.Subscriber)
 	c := connected(t, s)
@@ -173,10 +150,7 @@ func TestShutdownLetsGo(t *testing.T) {
 
 func TestServerLogNamesNoPassword(t *testing.T) {
 	t.Parallel()
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := NewCredentials()
 	var log healthtest.Buffer
 	s, err := Start(Config{
 		Dir: t.TempDir(), Listen: "127.0.0.1:0", Credentials: credentials, Log: zerolog.New(&log),
@@ -217,12 +191,9 @@ func TestLargeDirectoryDoesNotHoldUp(t *testing.T) {
 	if err := os.Truncate(pad, recoverAtOnce+1); err != nil {
 		t.Fatal(err)
 	}
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	credentials := NewCredentials()
 	free := healthtest.FreeAddress(t)
-	s, err = Start(Config{Dir: dir, Listen: free, Credentials: credentials, Log: zerolog.Nop()})
+	s, err := Start(Config{Dir: dir, Listen: free, Credentials: credentials, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
