@@ -238,9 +238,9 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier/bus",
-			why:     "NATS, its subjects and the form of its messages; what is done about a message is no matter of its own",
-			ours:    []string{"domain", "eventstore", "notifier/health"},
-			modules: []string{jsonModule, nats, prometheus, zerolog, "golang.org/x/sync/errgroup"},
+			why:     "NATS, its subjects and the form of its messages, and who reads them with credentials of their own; what is done about a message is no matter of its own",
+			ours:    []string{"domain", "domain/installation", "eventstore", "notifier/health"},
+			modules: []string{jsonModule, nats, prometheus, zerolog, "golang.org/x/crypto/bcrypt", "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -249,13 +249,6 @@ func rooms() []room {
 			ours:    []string{"domain/installation", "notifier/bus", "notifier/health"},
 			modules: []string{"github.com/nats-io/nats-server/v2", prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "notifier/consumers",
-			why:     "who reads EVENTS with credentials of their own, and how far they are; what it needs of the server comes as functions",
-			ours:    []string{"domain", "domain/installation", "eventstore", "notifier/bus", "notifier/health"},
-			modules: []string{jsonModule, "golang.org/x/crypto/bcrypt"},
-			keepOut: []string{"encoding/json", "net"},
 		},
 		{
 			folder:  "notifier/relay",

@@ -31,7 +31,6 @@ type Conn struct {
 	closed chan struct{}
 
 	session atomic.Pointer[session]
-	copy    atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
 }
 
 // session lasts until the connection is lost for the next time.
@@ -64,7 +63,9 @@ const away = "NATS is away; payments continue, what follows from them waits"
 type Embedded interface {
 	InProcessConn() (net.Conn, error)
 	Password() string // of the users of the ledger's account
-	Consumers() Consumers
+	Addr() net.Addr   // for clients; nil: it does not listen
+	Consumers() *Consumers
+	ReloadConsumers() error // after a change of them
 	// ForgetConsumer deletes the files of a consumer that the server did not load,
 	// and reports whether there were any.
 	ForgetConsumer(stream, consumer string) (lost bool, err error)
@@ -213,17 +214,6 @@ func (c *Conn) WhileConnected(ctx context.Context) (context.Context, context.Can
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.session.Load().ctx, cancel)
 	return ctx, func() { stop(); cancel() }
-}
-
-// IsCopy notes that the JetStream stream EVENTS made at the time was compared
-// with the log and holds a beginning of it. Only the relay writes to it, so it
-// stays one as long as it is the same.
-func (c *Conn) IsCopy(made time.Time) { c.copy.Store(&made) }
-
-// copied reports whether the EVENTS made at the time holds the log.
-func (c *Conn) copied(made time.Time) bool {
-	at := c.copy.Load()
-	return at != nil && at.Equal(made)
 }
 
 // Server is the embedded server, nil when the server is external.

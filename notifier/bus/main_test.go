@@ -14,7 +14,8 @@ func TestMain(m *testing.M) { healthtest.VerifyMain(m) }
 type plainServer struct{ *natsserver.Server }
 
 func (plainServer) Password() string                            { return "secret" }
-func (plainServer) Consumers() Consumers                        { return Consumers{} }
+func (plainServer) Consumers() *Consumers                       { return nil }
+func (plainServer) ReloadConsumers() error                      { return nil }
 func (plainServer) ForgetConsumer(string, string) (bool, error) { return false, nil }
 func (plainServer) Replicas() int                               { return 1 }
 

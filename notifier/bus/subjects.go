@@ -106,3 +106,19 @@ func ReplySubject(headers map[string][]string) string {
 // notInToken reports what may not be in a token of an inbox: wildcards, blanks, control characters
 // and everything beyond ASCII.
 func notInToken(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' || r == '>' }
+
+// InfoSubject is where a durable consumer of EVENTS is asked for its state.
+func InfoSubject(consumer string) string {
+	return "$JS.API.CONSUMER.INFO." + EventsStream + "." + consumer
+}
+
+// NextSubject is where a consumer of EVENTS is asked for its next messages.
+func NextSubject(consumer string) string {
+	return "$JS.API.CONSUMER.MSG.NEXT." + EventsStream + "." + consumer
+}
+
+// AckSubject is where the messages of a durable consumer of EVENTS are
+// acknowledged.
+func AckSubject(consumer string) string {
+	return "$JS.ACK." + EventsStream + "." + consumer + ".>"
+}

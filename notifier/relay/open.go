@@ -50,7 +50,6 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 	if conn.Embedded() {
 		r.readers.Keep(ctx, stream)
 	}
-	conn.IsCopy(stream.CachedInfo().Created)
 	return stream, from, nil
 }
 

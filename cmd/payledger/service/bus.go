@@ -20,7 +20,6 @@ import (
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/collect"
 	"payledger/notifier/connector"
-	"payledger/notifier/consumers"
 	"payledger/notifier/relay"
 	"payledger/notifier/signals"
 	"payledger/notifier/worker"
@@ -40,8 +39,7 @@ func (a *app) connect(ctx context.Context) (part process.Part, err error) {
 		return part, nil
 	}
 	config := embedded.Config{
-		Dir: a.dir.NATS(), Listen: a.NATSListen, TLS: a.NATSTLS, Log: a.Log, Metrics: a.metrics,
-		Consumers: bus.Consumers{All: a.consumers.All, Progress: a.consumers.Progress},
+		Dir: a.dir.NATS(), Listen: a.NATSListen, TLS: a.NATSTLS, Consumers: a.consumers, Log: a.Log, Metrics: a.metrics,
 	}
 	if a.NATSListen != "" {
 		// The address is tried here first, because the system's error is the clearest.
@@ -118,9 +116,7 @@ const checkWait = 5 * time.Second
 // JetStream is waited for.
 func (a *app) startDuties(ctx context.Context, parts *process.Parts, metrics prometheus.Registerer) error {
 	copier := relay.New(relay.Config{Conn: a.conn, Store: a.store, LogID: a.store.LogID(), Log: a.Log, Metrics: metrics})
-	a.consumers.Attach(consumers.Live{
-		Address: a.at.NATSAddress, External: a.nats == nil, Users: a.nats.ReloadConsumers, Durables: copier.Durables().KeepNow,
-	})
+	a.consumers.Attach(copier.Durables())
 	if a.NATS.URL != "" {
 		ctx, cancel := context.WithTimeout(ctx, checkWait)
 		defer cancel()

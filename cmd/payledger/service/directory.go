@@ -21,7 +21,7 @@ import (
 	"payledger/eventstore/replog"
 	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
-	"payledger/notifier/consumers"
+	"payledger/notifier/bus"
 	"payledger/projections"
 )
 
@@ -147,7 +147,7 @@ func (a *app) openConsumers(ctx context.Context) (part process.Part, err error) 
 	if err != nil {
 		return part, err
 	}
-	a.consumers, err = consumers.Open(consumers.Config{
+	a.consumers, err = bus.OpenConsumers(bus.ConsumersConfig{
 		File: a.dir.Consumers(), Write: datadir.WriteFileSynced, LogID: a.store.LogID(), Last: last, IDs: a.ids,
 		Known: func() []installation.Consumer { return a.acts.now().Consumers },
 	})

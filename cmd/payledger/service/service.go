@@ -35,7 +35,6 @@ import (
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/collect"
-	"payledger/notifier/consumers"
 	"payledger/notifier/delivery"
 	"payledger/notifier/signals"
 	"payledger/notifier/webhook"
@@ -99,7 +98,7 @@ type app struct {
 	signed    *checkpoints.Signer
 	acts      *actLog
 	lanes     *delivery.Lanes
-	consumers *consumers.Book
+	consumers *bus.Consumers
 	keyTimes  *keyTimes
 	settling  sync.Mutex      // see httpadmin.Config
 	stopping  context.Context // ends when streaming answers must end

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"payledger/domain/installation"
 	"payledger/notifier/bus"
 )
 
@@ -18,9 +19,9 @@ import (
 // replaces every such subject by its own, so an answer can only come back to the account that
 // asked.
 const (
-	AccountLedger      = "LEDGER"
-	accountSubscribers = "SUBSCRIBERS"
-	accountConnectors  = "CONNECTORS"
+	AccountLedger     = "LEDGER"
+	accountConnectors = "CONNECTORS"
+	readerPrefix      = "READER_" // of the names of all others
 )
 
 // What passes between the accounts: a reader may ask for its own consumer's state
@@ -40,7 +41,7 @@ const (
 // they reserve files and memory for the ledger itself.
 const (
 	maxOutsideConnections   = 128    // of the accounts of subscriber and connector each
-	maxConsumerConnections  = 8      // of the account of each Consumer
+	maxConsumerConnections  = 8      // of the account of each of bus.Consumers
 	maxOutsideSubscriptions = 10_000 // of each connection
 
 	// answerTime is how long a connector may answer a call; the caller has given up long before.
@@ -49,28 +50,11 @@ const (
 
 // accounts writes the accounts, users and permissions in the server's configuration language.
 // Without outsiders there is only the ledger's account.
-func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Consumer) string {
-	ledger := account{
-		name: AccountLedger, jetStream: true, user: Credential{bus.UserLedger, ledgerPassword},
-		denied: bus.EventsSubjects, writer: Credential{bus.UserRelay, ledgerPassword},
-	}
+func accounts(ledgerPassword string, outsiders *Credentials, consumers []installation.Consumer) string {
+	users := fmt.Sprintf("jetstream: enabled\nusers: [{user: %q, password: %[2]q, permissions: {publish: {deny: [%q]}}}, {user: %q, password: %[2]q}]",
+		bus.UserLedger, ledgerPassword, bus.EventsSubjects, bus.UserRelay)
 	if outsiders == nil {
-		return "accounts {\n" + ledger.String() + "}\n"
-	}
-	info, next, ack := bus.InfoSubject(bus.SubscriberConsumer), bus.NextSubject(bus.SubscriberConsumer), bus.AckSubject(bus.SubscriberConsumer)
-	details := bus.DetailsSubject("*", "*")
-	subscribers := account{
-		name: accountSubscribers, user: outsiders.Subscriber, connections: maxOutsideConnections,
-		imports: []string{
-			imported("stream", bus.CheckpointsSubject),
-			imported("service", info),
-			imported("service", next),
-			imported("service", ack),
-			imported("service", details),
-			noAPI(),
-		},
-		publish:   []string{info, next, ack, details},
-		subscribe: append(bus.PaymentSubjects("*"), bus.CheckpointsSubject, bus.InboxSubscriber+".>"),
+		return fmt.Sprintf("accounts {\n%s: {\n%s\n}\n}\n", AccountLedger, users)
 	}
 	connectors := account{
 		name: accountConnectors, user: outsiders.Connector, connections: maxOutsideConnections,
@@ -84,31 +68,35 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 		subscribe: []string{bus.InboxConnector + ".>", bus.CallsSubjects},
 		answers:   true,
 	}
-	ledger.imports = []string{fmt.Sprintf("{service: {account: %s, subject: %q}}", accountConnectors, bus.CallsSubjects)}
-	readers, outside := accountSubscribers, connectors.String()
-	for _, c := range consumers {
-		readers += ", " + accountName(c)
-		ledger.exports = append(ledger.exports,
-			export("service", bus.InfoSubject(c.Name), accountName(c), ""),
-			export("service", bus.NextSubject(c.Name), accountName(c), ", response_type: Stream"),
-			export("service", bus.AckSubject(c.Name), accountName(c), ""))
-		outside += consumerAccount(c).String()
+	var exports, names []string // exports of the ledger's account
+	outside := connectors.String()
+	subscriber := installation.Consumer{Name: bus.SubscriberConsumer, Password: outsiders.Subscriber.Password}
+	for i, c := range append([]installation.Consumer{subscriber}, consumers...) {
+		r := reader(c)
+		if i == 0 {
+			r.connections = maxOutsideConnections
+			r.imports = append(r.imports, imported("stream", bus.CheckpointsSubject))
+			r.subscribe = append(r.subscribe, bus.CheckpointsSubject)
+			exports = append(exports, export("stream", bus.CheckpointsSubject, r.name, ""))
+		}
+		exports = append(exports,
+			export("service", bus.InfoSubject(c.Name), r.name, ""),
+			export("service", bus.NextSubject(c.Name), r.name, ", response_type: Stream"),
+			export("service", bus.AckSubject(c.Name), r.name, ""))
+		names, outside = append(names, r.name), outside+r.String()
 	}
+	readers := strings.Join(names, ", ")
 	for _, s := range bus.PaymentSubjects("*") {
-		subscribers.imports = append(subscribers.imports, imported("stream", s))
-		ledger.exports = append(ledger.exports, export("stream", s, readers, ""))
+		exports = append(exports, export("stream", s, readers, ""))
 	}
-	ledger.exports = append(ledger.exports,
-		export("stream", bus.CheckpointsSubject, accountSubscribers, ""),
-		export("service", info, accountSubscribers, ""),
-		export("service", next, accountSubscribers, ", response_type: Stream"),
-		export("service", ack, accountSubscribers, ""),
-		export("service", details, readers, ""),
+	exports = append(exports,
+		export("service", bus.DetailsSubject("*", "*"), readers, ""),
 		export("service", bus.SignalsSubjects, accountConnectors, ""),
 		export("stream", bus.InboxConnector+".>", accountConnectors, ""),
 		export("service", infoNobody, readers+", "+accountConnectors, ""),
 	)
-	return "accounts {\n" + ledger.String() + subscribers.String() + outside + "}\n"
+	return fmt.Sprintf("accounts {\n%s: {\n%s\nexports: [%s]\nimports: [{service: {account: %s, subject: %q}}]\n}\n%s}\n",
+		AccountLedger, users, strings.Join(exports, ", "), accountConnectors, bus.CallsSubjects, outside)
 }
 
 // noAPI takes the place of JetStream's API in an account: see infoNobody.
@@ -116,65 +104,48 @@ func noAPI() string {
 	return fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", AccountLedger, infoNobody, infoAPI)
 }
 
+// account is that of outsiders.
 type account struct {
 	name               string
-	jetStream          bool
-	connections        int // at most; then maxOutsideSubscriptions holds too. 0: no limits
+	connections        int // at most
 	user               Credential
 	exports, imports   []string
-	publish, subscribe []string   // permissions; none: everything
-	answers            bool       // may answer what it was asked on subscribe, once
-	denied             string     // what user may not publish; empty: nothing
-	writer             Credential // who may publish that too
+	publish, subscribe []string // permissions
+	answers            bool     // may answer what it was asked on subscribe, once
 }
 
 func (a account) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: {\n", a.name)
-	if a.jetStream {
-		b.WriteString("jetstream: enabled\n")
+	answers := ""
+	if a.answers {
+		answers = fmt.Sprintf(", allow_responses: {max: 1, expires: %q}", answerTime)
 	}
-	if a.connections > 0 {
-		fmt.Fprintf(&b, "limits: {max_connections: %d, max_subscriptions: %d}\n", a.connections, maxOutsideSubscriptions)
-	}
-	permissions := ""
-	if a.publish != nil {
-		answers := ""
-		if a.answers {
-			answers = fmt.Sprintf(", allow_responses: {max: 1, expires: %q}", answerTime)
-		}
-		permissions = fmt.Sprintf(", permissions: {publish: {allow: [%s]}, subscribe: {allow: [%s]}%s}",
-			quoted(a.publish), quoted(a.subscribe), answers)
-	}
-	writer := ""
-	if a.denied != "" {
-		permissions = fmt.Sprintf(", permissions: {publish: {deny: [%q]}}", a.denied)
-		writer = fmt.Sprintf(", {user: %q, password: %q}", a.writer.User, a.writer.Password)
-	}
-	fmt.Fprintf(&b, "users: [{user: %q, password: %q%s}%s]\n", a.user.User, a.user.Password, permissions, writer)
-	fmt.Fprintf(&b, "exports: [%s]\nimports: [%s]\n}\n", strings.Join(a.exports, ", "), strings.Join(a.imports, ", "))
-	return b.String()
+	return fmt.Sprintf(`%s: {
+limits: {max_connections: %d, max_subscriptions: %d}
+users: [{user: %q, password: %q, permissions: {publish: {allow: [%s]}, subscribe: {allow: [%s]}%s}}]
+exports: [%s]
+imports: [%s]
+}
+`, a.name, a.connections, maxOutsideSubscriptions, a.user.User, a.user.Password, quoted(a.publish), quoted(a.subscribe), answers,
+		strings.Join(a.exports, ", "), strings.Join(a.imports, ", "))
 }
 
-// consumerAccount is the consumer's own account. In one account with others it could name
+// reader is the account of one who reads EVENTS. In one account with others it could name
 // their inboxes, or subjects of events that they listen on, in a request, and
 // JetStream would answer there.
-func consumerAccount(c bus.Consumer) account {
+func reader(c installation.Consumer) account {
 	info, next, ack := bus.InfoSubject(c.Name), bus.NextSubject(c.Name), bus.AckSubject(c.Name)
-	details := bus.DetailsSubject(cmp.Or(c.Project, "*"), "*")
+	details := bus.DetailsSubject(cmp.Or(c.ProjectID, "*"), "*")
 	a := account{
-		name: accountName(c), user: Credential{c.Name, c.Password}, connections: maxConsumerConnections,
+		name: readerPrefix + c.Name, user: Credential{c.Name, c.Password}, connections: maxConsumerConnections,
 		imports:   []string{imported("service", info), imported("service", next), imported("service", ack), imported("service", details), noAPI()},
 		publish:   []string{info, next, ack, details},
-		subscribe: append(c.Subjects(), "_INBOX_"+c.Name+".>"),
+		subscribe: append(bus.ConsumerSubjects(c), "_INBOX_"+c.Name+".>"),
 	}
-	for _, s := range c.Subjects() {
+	for _, s := range bus.ConsumerSubjects(c) {
 		a.imports = append(a.imports, imported("stream", s))
 	}
 	return a
 }
-
-func accountName(c bus.Consumer) string { return "CONSUMER_" + c.Name }
 
 func export(kind, subject, to, more string) string {
 	return fmt.Sprintf("{%s: %q, accounts: [%s]%s}", kind, subject, to, more)

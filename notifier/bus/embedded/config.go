@@ -14,13 +14,13 @@ import (
 
 // Config configures the embedded NATS server.
 type Config struct {
-	Dir         string        // its own directory; made when missing
-	Listen      string        // HOST:PORT, port 0 for any; empty: only this process can connect
-	TLS         *tls.Config   // of Listen; nil: plain text
-	Credentials Credentials   // of those who connect to Listen
-	Consumers   bus.Consumers // others who connect to Listen; zero: none
-	WatchEvery  time.Duration // between checks whether it works; 0: a second
-	Cluster     *Cluster      // nil: the server is alone
+	Dir         string         // its own directory; made when missing
+	Listen      string         // HOST:PORT, port 0 for any; empty: only this process can connect
+	TLS         *tls.Config    // of Listen; nil: plain text
+	Credentials Credentials    // of those who connect to Listen
+	Consumers   *bus.Consumers // others who connect to Listen; nil: none
+	WatchEvery  time.Duration  // between checks whether it works; 0: a second
+	Cluster     *Cluster       // nil: the server is alone
 	Log         zerolog.Logger
 	Metrics     prometheus.Registerer // nil: none
 }
@@ -47,7 +47,7 @@ func (s *Server) options() (*natsserver.Options, error) {
 			o.TLS, o.TLSConfig = true, s.config.TLS.Clone()
 		}
 	}
-	if err := o.ProcessConfigString(accounts(s.password, outsiders, s.config.Consumers.List())); err != nil {
+	if err := o.ProcessConfigString(accounts(s.password, outsiders, s.config.Consumers.All())); err != nil {
 		return nil, fmt.Errorf("configuring the embedded NATS server: %w", err)
 	}
 	return o, nil
@@ -58,7 +58,7 @@ func onLoopback(o *natsserver.Options) {
 	o.DontListen, o.Host, o.Port = false, "127.0.0.1", natsserver.RANDOM_PORT
 }
 
-// ReloadConsumers has the running server take over the present consumers. Clients
+// ReloadConsumers implements bus.Embedded: it has the running server take over the present consumers. Clients
 // of a consumer that was removed are disconnected; other connections stay.
 func (s *Server) ReloadConsumers() error {
 	if s.starting.Load() {

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/domain"
-	"payledger/eventstore"
+	"payledger/domain/installation"
 	"payledger/notifier/bus"
 	"payledger/notifier/health/healthtest"
 )
@@ -21,16 +21,16 @@ import (
 // hashed.
 type consumerSet struct {
 	mu  sync.Mutex
-	all []bus.Consumer
+	all []installation.Consumer
 }
 
-func (s *consumerSet) list() []bus.Consumer {
+func (s *consumerSet) list() []installation.Consumer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]bus.Consumer(nil), s.all...)
+	return append([]installation.Consumer(nil), s.all...)
 }
 
-func (s *consumerSet) set(all ...bus.Consumer) {
+func (s *consumerSet) set(all ...installation.Consumer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = all
@@ -102,13 +102,15 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	t.Parallel()
 	set := &consumerSet{}
 	set.set(
-		bus.Consumer{Name: "books", Password: "books", Start: "1"},
-		bus.Consumer{Name: "shop", Password: "shop", Start: "2", Project: "prj_a"},
+		installation.Consumer{Name: "books", Password: "books", Start: domain.ID{1}},
+		installation.Consumer{Name: "shop", Password: "shop", Start: domain.ID{2}, ProjectID: "prj_a"},
 	)
 	_, _, credentials := outside(t)
-	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials, Consumers: bus.Consumers{
-		All: set.list, Progress: func(bus.Consumer, eventstore.Position, uint64) {},
-	}})
+	consumers, err := bus.OpenConsumers(bus.ConsumersConfig{Known: set.list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials, Consumers: consumers})
 	ledger := connected(t, s)
 	stream, err := bus.OpenStream(t.Context(), ledger, bus.EventsConfig(domain.ID{1}))
 	if err != nil {
@@ -210,7 +212,7 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	if nc, err := nats.Connect("nats://"+s.Addr().String(), nats.UserInfo("shop", "shop")); !errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
 		t.Errorf("one connection too many: %v, %v", nc, err)
 	}
-	set.set(bus.Consumer{Name: "books", Password: "books", Start: "1"})
+	set.set(installation.Consumer{Name: "books", Password: "books", Start: domain.ID{1}})
 	if err := s.ReloadConsumers(); err != nil {
 		t.Fatal(err)
 	}

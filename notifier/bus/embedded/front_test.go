@@ -8,6 +8,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"payledger/notifier/bus"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -33,7 +34,7 @@ func TestServerKnowsItsClientsAddresses(t *testing.T) {
 				t.Fatalf("%s at %s: %v", listen, host, err)
 			}
 			t.Cleanup(nc.Close)
-			known, err := s.current.Connz(&natsserver.ConnzOptions{Username: true, Account: accountSubscribers, Sort: natsserver.ByCid})
+			known, err := s.current.Connz(&natsserver.ConnzOptions{Username: true, Account: readerPrefix + bus.SubscriberConsumer, Sort: natsserver.ByCid})
 			if err != nil {
 				t.Fatal(err)
 			}

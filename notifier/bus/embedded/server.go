@@ -228,7 +228,7 @@ func awaitReady(srv *natsserver.Server, log *serverLog) error {
 	}
 }
 
-// Addr is the address others connect to, nil without Listen.
+// Addr implements bus.Embedded: it is nil without Listen.
 func (s *Server) Addr() net.Addr {
 	if s.clients == nil {
 		return nil
@@ -261,7 +261,7 @@ func (s *Server) Connect() (*bus.Conn, error) {
 func (s *Server) Password() string { return s.password }
 
 // Consumers implements bus.Embedded.
-func (s *Server) Consumers() bus.Consumers { return s.config.Consumers }
+func (s *Server) Consumers() *bus.Consumers { return s.config.Consumers }
 
 // Shutdown stops the server and returns when it has let go of its directory.
 // Outside clients are notified first, and get about a second. The connections of

@@ -1,8 +1,7 @@
-package consumers
+package bus
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -16,9 +15,7 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/installation"
-	"payledger/eventstore"
-	"payledger/notifier/bus"
-	"payledger/notifier/bus/embedded"
+	"payledger/notifier/health/healthtest"
 )
 
 // acts are the installation's log.
@@ -36,10 +33,10 @@ func (a *acts) record(c installation.Command) error {
 	return err
 }
 
-func config(t *testing.T) (Config, *acts) {
+func consumersConfig(t *testing.T) (ConsumersConfig, *acts) {
 	t.Helper()
 	a := new(acts)
-	return Config{
+	return ConsumersConfig{
 		File:  filepath.Join(t.TempDir(), "consumers.json"),
 		Write: func(name string, content []byte) error { return os.WriteFile(name, content, 0o600) },
 		LogID: domain.ID{1}, Last: 100, IDs: domain.NewIDs(time.Now, rand.Reader, domain.ID{}),
@@ -47,16 +44,16 @@ func config(t *testing.T) (Config, *acts) {
 	}, a
 }
 
-func open(t *testing.T, c Config) *Book {
+func open(t *testing.T, c ConsumersConfig) *Consumers {
 	t.Helper()
-	b, err := Open(c)
+	b, err := OpenConsumers(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func create(t *testing.T, b *Book, a *acts, name string) installation.NewNATSConsumer {
+func create(t *testing.T, b *Consumers, a *acts, name string) installation.NewNATSConsumer {
 	t.Helper()
 	made, err := b.Create(t.Context(), name, "", a.record)
 	if err != nil {
@@ -77,48 +74,48 @@ func refusedWith(t *testing.T, err error, code domain.Code) {
 // moves forward unless it is reset.
 func TestPositionsSkipNoEvent(t *testing.T) {
 	t.Parallel()
-	c, a := config(t)
+	c, a := consumersConfig(t)
 	b := open(t, c)
 	create(t, b, a, "books")
 	begun := b.All()[0]
-	b.Progress(begun, 60, 3)
-	b.Progress(begun, 40, 0) // of an older JetStream
+	b.progress(begun, 60, 3)
+	b.progress(begun, 40, 0) // of an older JetStream
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}
-	if got := open(t, c).All()[0]; got.Position != 60 || got.Start != begun.Start {
+	if got := open(t, c).All()[0]; got.From != 60 || got.Start != begun.Start {
 		t.Errorf("opened again: %+v", got)
 	}
 	shorter, other := c, c
 	shorter.Last, other.LogID = 50, domain.ID{2}
-	for want, c := range map[eventstore.Position]Config{50: shorter, 0: other} {
-		if got := open(t, c).All()[0]; got.Position != want {
-			t.Errorf("at %d, want %d", got.Position, want)
+	for want, c := range map[uint64]ConsumersConfig{50: shorter, 0: other} {
+		if got := open(t, c).All()[0]; got.From != want {
+			t.Errorf("at %d, want %d", got.From, want)
 		}
 	}
 
 	if err := b.Reset(t.Context(), "books", 10, a.record); err != nil {
 		t.Fatal(err)
 	}
-	b.Progress(begun, 70, 0) // from before the reset
-	if got := b.All()[0]; got.Position != 10 || got.Start == begun.Start {
+	b.progress(begun, 70, 0) // from before the reset
+	if got := b.All()[0]; got.From != 10 || got.Start == begun.Start {
 		t.Errorf("after the reset: %+v", got)
 	}
 	// The file is of before the reset, or lost.
-	if got := open(t, c).All()[0]; got.Position != 10 {
+	if got := open(t, c).All()[0]; got.From != 10 {
 		t.Errorf("the reset does not count: %+v", got)
 	}
 	if err := os.Remove(c.File); err != nil {
 		t.Fatal(err)
 	}
-	if got := open(t, c).All()[0]; got.Position != 10 {
+	if got := open(t, c).All()[0]; got.From != 10 {
 		t.Errorf("without a file: %+v", got)
 	}
 }
 
 func TestConsumersAreBounded(t *testing.T) {
 	t.Parallel()
-	c, a := config(t)
+	c, a := consumersConfig(t)
 	b := open(t, c)
 	for i := range installation.MaxConsumers {
 		create(t, b, a, fmt.Sprintf("c%d", i))
@@ -131,7 +128,7 @@ func TestConsumersAreBounded(t *testing.T) {
 	create(t, b, a, "c1")
 	_, err = b.Create(t.Context(), "c1", "", a.record)
 	refusedWith(t, err, domain.NATSConsumerExists)
-	for _, name := range bus.ReservedNames() {
+	for _, name := range reservedNames() {
 		_, err = b.Create(t.Context(), name, "", a.record)
 		refusedWith(t, err, domain.NATSConsumerExists)
 	}
@@ -141,10 +138,10 @@ func TestConsumersAreBounded(t *testing.T) {
 
 func TestExternalServerTakesNoConsumers(t *testing.T) {
 	t.Parallel()
-	c, a := config(t)
+	c, a := consumersConfig(t)
 	create(t, open(t, c), a, "books")
 	b := open(t, c)
-	b.Attach(Live{External: true})
+	b.Attach(&Durables{conn: &Conn{}})
 	_, err := b.Create(t.Context(), "more", "", a.record)
 	refusedWith(t, err, domain.NATSExternal)
 	refusedWith(t, b.Reset(t.Context(), "books", 0, a.record), domain.NATSExternal)
@@ -156,16 +153,20 @@ func TestExternalServerTakesNoConsumers(t *testing.T) {
 	}
 }
 
+// startingServer takes over no consumers.
+type startingServer struct{ plainServer }
+
+var errStarting = errors.New("it is being started")
+
+func (startingServer) ReloadConsumers() error { return errStarting }
+
 // A consumer whose password nobody learned is not kept.
 func TestCreateAllOrNothing(t *testing.T) {
 	t.Parallel()
-	c, a := config(t)
+	c, a := consumersConfig(t)
 	b := open(t, c)
-	b.Attach(Live{
-		Users:    func() error { return embedded.ErrStarting },
-		Durables: func(context.Context) error { return nil },
-	})
-	if made, err := b.Create(t.Context(), "books", "", a.record); !errors.Is(err, embedded.ErrStarting) || made.Password != "" {
+	b.Attach(NewDurables(connected(t, startingServer{started(t)}), healthtest.Log(t), nil))
+	if made, err := b.Create(t.Context(), "books", "", a.record); !errors.Is(err, errStarting) || made.Password != "" {
 		t.Errorf("%+v, %v", made, err)
 	}
 	if n := len(b.All()) + len(open(t, c).All()); n != 0 {
@@ -176,7 +177,7 @@ func TestCreateAllOrNothing(t *testing.T) {
 // What cannot be recorded is not done, and no event has a password.
 func TestConsumersAreRecorded(t *testing.T) {
 	t.Parallel()
-	c, a := config(t)
+	c, a := consumersConfig(t)
 	b := open(t, c)
 	full := errors.New("the disk is full")
 	refuse := func(installation.Command) error { return full }
@@ -184,8 +185,8 @@ func TestConsumersAreRecorded(t *testing.T) {
 		t.Errorf("%v, %d consumers", err, len(b.All()))
 	}
 	made := create(t, b, a, "books")
-	if err := b.Reset(t.Context(), "books", 7, refuse); !errors.Is(err, full) || b.All()[0].Position != 0 {
-		t.Errorf("%v, at %d", err, b.All()[0].Position)
+	if err := b.Reset(t.Context(), "books", 7, refuse); !errors.Is(err, full) || b.All()[0].From != 0 {
+		t.Errorf("%v, at %d", err, b.All()[0].From)
 	}
 	if err := b.Remove(t.Context(), "books", refuse); !errors.Is(err, full) || len(b.All()) != 1 {
 		t.Errorf("%v, %d consumers", err, len(b.All()))
@@ -201,7 +202,7 @@ func TestConsumersAreRecorded(t *testing.T) {
 
 func TestDamagedFilesAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	c, _ := config(t)
+	c, _ := consumersConfig(t)
 	for _, damaged := range []string{
 		"", "{", `{"log":"0","consumers":[]}`,
 		`{"log":"040G00000000000000000000G0","consumers":[{"name":"books","start":"01M7W78FJBM8T4R7B5N0C1D2E3","position":-1}]}`,
@@ -210,7 +211,7 @@ func TestDamagedFilesAreLeftAlone(t *testing.T) {
 		if err := os.WriteFile(c.File, []byte(damaged), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(c); err == nil {
+		if _, err := OpenConsumers(c); err == nil {
 			t.Errorf("opened %s", damaged)
 		}
 	}
