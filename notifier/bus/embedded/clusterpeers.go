@@ -12,7 +12,7 @@ import (
 // the same address: those that name Cluster.PeerProtocol. They have shown a certificate by the
 // first Read that succeeds. Who accepts none of them has them wait.
 func (s *Server) Peers() net.Listener {
-	l := &peerListener{front: s.routes, conf: s.routes.verifying(s.config.Cluster.TLS), closed: make(chan struct{})}
+	l := &peerListener{front: s.routes, conf: s.config.Cluster.TLS, closed: make(chan struct{})}
 	l.end = sync.OnceFunc(func() { close(l.closed) })
 	return l
 }
@@ -28,7 +28,12 @@ type peerListener struct {
 func (l *peerListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.peers:
-		return tls.Server(c, l.conf), nil
+		conf := l.conf.Clone()
+		conf.VerifyConnection = func(tls.ConnectionState) error {
+			c.leaves()
+			return nil
+		}
+		return tls.Server(c, conf), nil
 	case <-l.ended:
 	case <-l.closed:
 	}
@@ -47,8 +52,7 @@ func (l *peerListener) Addr() net.Addr { return l.listener.Addr() }
 // peerConn is a connection of whose bytes some were read.
 type peerConn struct {
 	*admitted
-	front *front
-	read  []byte
+	read []byte
 }
 
 func (c *peerConn) Read(b []byte) (int, error) {
@@ -58,11 +62,6 @@ func (c *peerConn) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	return c.admitted.Read(b)
-}
-
-func (c *peerConn) Close() error {
-	c.front.forget(c.RemoteAddr().String(), c.admitted)
-	return c.admitted.Close()
 }
 
 // hand gives a connection whose handshake names the peers' protocol to whom Peers accepts it. Of one
@@ -77,8 +76,7 @@ func (f *front) hand(client *admitted) (hello []byte, handed bool) {
 	if !peer {
 		return r.read, false
 	}
-	c := &peerConn{client, f, r.read}
-	f.know(c.RemoteAddr().String(), client)
+	c := &peerConn{client, r.read}
 	select {
 	case f.peers <- c:
 	case <-f.ended:

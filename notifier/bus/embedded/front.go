@@ -21,7 +21,6 @@ type front struct {
 	server   atomic.Pointer[natsserver.Server] // that runs now; nil: none
 	ended    chan struct{}
 	all      sync.WaitGroup
-	buffers  sync.Pool // of *[passedAtOnce]byte
 
 	peers        chan *peerConn // see Peers
 	peerProtocol string
@@ -123,8 +122,16 @@ func (f *front) serve(client *admitted) {
 	} else if _, err := server.Write(hello); err != nil {
 		return
 	}
-	f.know(known, client)
-	defer f.forget(known, client)
+	f.mu.Lock()
+	f.open[known] = client
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.open[known] == client { // the address may be another connection's by now
+			delete(f.open, known)
+		}
+	}()
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		f.pass(client, server, client)
@@ -133,20 +140,6 @@ func (f *front) serve(client *admitted) {
 	f.pass(server, client, nil)
 	_ = server.CloseWrite()
 	answers.Wait()
-}
-
-func (f *front) know(known string, client *admitted) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.open[known] = client
-}
-
-func (f *front) forget(known string, client *admitted) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.open[known] == client { // the address may be another connection's by now
-		delete(f.open, known)
-	}
 }
 
 func (f *front) dial() (*net.TCPConn, error) {
@@ -168,13 +161,9 @@ func (f *front) dial() (*net.TCPConn, error) {
 // answers to, nil if they are none: any answer but the server's greeting may be the one to
 // a client that has signed in, and before the client reads it no longer waits.
 func (f *front) pass(to, from net.Conn, answered *admitted) {
-	b, ok := f.buffers.Get().(*[passedAtOnce]byte)
-	if !ok {
-		b = new([passedAtOnce]byte)
-	}
-	defer f.buffers.Put(b)
+	b := make([]byte, passedAtOnce)
 	for greeted := false; ; {
-		n, err := from.Read(b[:])
+		n, err := from.Read(b)
 		if n > 0 {
 			if greeted && answered != nil && answered.waits.Load() && !f.routes {
 				f.ask()
