@@ -2,9 +2,8 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -47,75 +46,41 @@ type Checkpoints struct {
 	conn    *Conn
 	log     domain.ID
 	trouble health.State
-	retry   health.Backoff
-	foreign time.Duration // pause after a refusal, which only the operator can lift
-
-	mu     sync.Mutex
-	newest []byte // not published yet; nil: none
-	ready  chan struct{}
+	newest  atomic.Pointer[[]byte] // not published yet; nil: none
 }
+
+// publishEvery is how often it is looked for a new checkpoint, or tried again.
+const publishEvery = 250 * time.Millisecond
 
 // NewCheckpoints makes a publisher; Run lets it work. metrics may be nil.
 func NewCheckpoints(c *Conn, logID domain.ID, log zerolog.Logger, metrics prometheus.Registerer) *Checkpoints {
-	p := &Checkpoints{
-		conn: c, log: logID, trouble: health.State{Log: log, Part: "checkpoints"},
-		retry:   health.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Second},
-		foreign: 15 * time.Second, ready: make(chan struct{}, 1),
-	}
+	p := &Checkpoints{conn: c, log: logID, trouble: health.State{Log: log, Part: "checkpoints"}}
 	health.UpGauge(metrics, "checkpoints", "signed checkpoints reach JetStream", p.Err)
 	return p
 }
 
-// Publish enqueues a signed checkpoint. It neither waits nor fails; an earlier one that was not
+// Publish takes a signed checkpoint. It neither waits nor fails; an earlier one that was not
 // published yet is dropped.
-func (p *Checkpoints) Publish(signed []byte) {
-	p.mu.Lock()
-	p.newest = signed
-	p.mu.Unlock()
-	select {
-	case p.ready <- struct{}{}:
-	default:
-	}
-}
+func (p *Checkpoints) Publish(signed []byte) { p.newest.Store(&signed) }
 
-// Err says why checkpoints do not reach JetStream just now, nil when they do.
+// Err says why checkpoints do not reach JetStream just now, nil when they do. A
+// *ForeignStreamError awaits the operator; anything else passes by itself.
 func (p *Checkpoints) Err() error { return p.trouble.Err() }
 
 // Run publishes until ctx ends. The error is always nil: checkpoints can be read
 // elsewhere too.
 func (p *Checkpoints) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-p.ready:
-		}
-		for {
-			err := p.publish(ctx)
-			if err != nil && ctx.Err() != nil {
-				return nil //nolint:nilerr // asked to end
-			}
+	for health.Pause(ctx, publishEvery) {
+		if err := p.publish(ctx); ctx.Err() == nil {
 			p.trouble.Set(err)
-			if err == nil {
-				p.retry.Reset()
-				break
-			}
-			wait := p.retry.Wait
-			if errors.As(err, new(*ForeignStreamError)) {
-				wait = func(ctx context.Context) bool { return health.Pause(ctx, p.foreign) }
-			}
-			if !wait(ctx) {
-				return nil
-			}
 		}
 	}
+	return nil
 }
 
 // publish brings the newest checkpoint out, if there is one.
 func (p *Checkpoints) publish(ctx context.Context) error {
-	p.mu.Lock()
-	signed := p.newest
-	p.mu.Unlock()
+	signed := p.newest.Load()
 	if signed == nil {
 		return nil
 	}
@@ -123,13 +88,9 @@ func (p *Checkpoints) publish(ctx context.Context) error {
 	if _, err := OpenStream(ctx, p.conn, checkpointsConfig(p.log)); err != nil {
 		return err
 	}
-	if _, err := p.conn.JetStream().Publish(ctx, CheckpointsSubject, signed, jetstream.WithExpectStream(CheckpointsStream)); err != nil {
+	if _, err := p.conn.JetStream().Publish(ctx, CheckpointsSubject, *signed, jetstream.WithExpectStream(CheckpointsStream)); err != nil {
 		return fmt.Errorf("publishing a checkpoint: %w", err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if string(p.newest) == string(signed) {
-		p.newest = nil
-	}
+	p.newest.CompareAndSwap(signed, nil)
 	return nil
 }

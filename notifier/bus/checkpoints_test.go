@@ -10,16 +10,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/domain"
-	"payledger/notifier/health"
 	"payledger/notifier/health/healthtest"
 )
 
 func newCheckpoints(t *testing.T, c *Conn, log domain.ID) *Checkpoints {
 	t.Helper()
-	p := NewCheckpoints(c, log, healthtest.Log(t), nil)
-	p.retry = health.Backoff{First: 5 * time.Millisecond, Max: 50 * time.Millisecond}
-	p.foreign = 20 * time.Millisecond
-	return p
+	return NewCheckpoints(c, log, healthtest.Log(t), nil)
 }
 
 // newestCheckpoint waits until it is the last message of the JetStream stream.
