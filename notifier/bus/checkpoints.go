@@ -30,14 +30,10 @@ const (
 )
 
 func checkpointsConfig(log domain.ID) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: CheckpointsStream, Description: "Signed checkpoints of the event log of payledger.",
-		Subjects: []string{CheckpointsSubject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
-		MaxMsgs: maxCheckpoints, MaxAge: maxCheckpointsAge, MaxBytes: -1, MaxMsgsPerSubject: -1,
-		MaxMsgSize: maxCheckpointSize, MaxConsumers: -1,
-		Discard: jetstream.DiscardOld, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
-		Metadata: map[string]string{logIDKey: log.String()},
-	}
+	c := streamConfig(log, CheckpointsStream, "Signed checkpoints of the event log of payledger.", CheckpointsSubject)
+	c.MaxMsgs, c.MaxAge, c.MaxMsgSize = maxCheckpoints, maxCheckpointsAge, maxCheckpointSize
+	c.DenyDelete, c.DenyPurge = true, true
+	return c
 }
 
 // Checkpoints publishes signed checkpoints. While NATS is away it keeps the

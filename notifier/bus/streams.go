@@ -35,15 +35,20 @@ const subjectsOverlap jetstream.ErrorCode = 10065
 // another answer, even if the Nats-Msg-Id is the same.
 const duplicateWindow = 100 * time.Millisecond
 
+// streamConfig is what the JetStream streams of a log have in common: nothing in them is limited.
+func streamConfig(log domain.ID, name, description string, subjects ...string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: name, Description: description, Subjects: subjects, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+		MaxMsgs: -1, MaxBytes: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
+		Discard: jetstream.DiscardOld, Duplicates: duplicateWindow, Metadata: map[string]string{logIDKey: log.String()},
+	}
+}
+
 // EventsConfig is that of EVENTS for a log.
 func EventsConfig(log domain.ID) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: EventsStream, Description: "The event log of payledger; a message's sequence is its event's position.",
-		Subjects: []string{EventsSubjects}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
-		MaxMsgs: -1, MaxBytes: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
-		Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
-		Metadata: map[string]string{logIDKey: log.String()},
-	}
+	c := streamConfig(log, EventsStream, "The event log of payledger; a message's sequence is its event's position.", EventsSubjects)
+	c.Discard, c.DenyDelete, c.DenyPurge = jetstream.DiscardNew, true, true
+	return c
 }
 
 // SignalsConfig is that of SIGNALS for a log. It takes the signals of the sandbox and
@@ -54,24 +59,17 @@ func SignalsConfig(log domain.ID, routes []string) jetstream.StreamConfig {
 		subjects = append(subjects, RouteSignals(route))
 	}
 	slices.Sort(subjects)
-	return jetstream.StreamConfig{
-		Name: SignalsStream, Description: "Providers' signals to payledger until they are judged.",
-		Subjects: slices.Compact(subjects), Storage: jetstream.FileStorage, Retention: jetstream.WorkQueuePolicy,
-		MaxMsgs: -1, MaxBytes: MaxSignalBytes, MaxMsgsPerSubject: MaxPaymentSignals, MaxMsgSize: MaxSignal, MaxConsumers: -1,
-		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, Duplicates: duplicateWindow,
-		Metadata: map[string]string{logIDKey: log.String()},
-	}
+	c := streamConfig(log, SignalsStream, "Providers' signals to payledger until they are judged.", slices.Compact(subjects)...)
+	c.Retention, c.Discard, c.DiscardNewPerSubject = jetstream.WorkQueuePolicy, jetstream.DiscardNew, true
+	c.MaxBytes, c.MaxMsgsPerSubject, c.MaxMsgSize = MaxSignalBytes, MaxPaymentSignals, MaxSignal
+	return c
 }
 
 // ParkedConfig is that of PARKED for a log.
 func ParkedConfig(log domain.ID) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: ParkedStream, Description: "Signals payledger could not judge, kept for the operator.",
-		Subjects: []string{ParkedSubject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
-		MaxMsgs: -1, MaxBytes: maxParkedBytes, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
-		Discard: jetstream.DiscardOld, Duplicates: time.Minute,
-		Metadata: map[string]string{logIDKey: log.String()},
-	}
+	c := streamConfig(log, ParkedStream, "Signals payledger could not judge, kept for the operator.", ParkedSubject)
+	c.MaxBytes, c.Duplicates = maxParkedBytes, time.Minute
+	return c
 }
 
 // ForeignStreamError: a JetStream stream of an external server is not the one
@@ -92,21 +90,28 @@ func (e *ForeignStreamError) Error() string {
 // log, or keeps its messages by other rules, is made anew on the embedded server,
 // and a *ForeignStreamError otherwise.
 func OpenStream(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	s, err := c.JetStream().Stream(ctx, want.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return createStream(ctx, c, want)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", want.Name, err)
-	}
-	reason := unlike(s.CachedInfo().Config, want)
-	if reason == "" {
-		return s, nil
+	s, reason, err := find(ctx, c, want)
+	if err != nil || reason == "" {
+		return s, err
 	}
 	if !c.Embedded() {
 		return nil, &ForeignStreamError{Stream: want.Name, Reason: reason}
 	}
 	return RemakeStream(ctx, c, want)
+}
+
+// find finds the JetStream stream or makes it. reason says how one that was there is unlike it.
+func find(ctx context.Context, c *Conn, want jetstream.StreamConfig) (s jetstream.Stream, reason string, err error) {
+	s, err = c.JetStream().Stream(ctx, want.Name)
+	switch {
+	case err == nil:
+		reason = unlike(s.CachedInfo().Config, want)
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		s, err = createStream(ctx, c, want)
+	default:
+		err = fmt.Errorf("looking for the JetStream stream %s: %w", want.Name, err)
+	}
+	return s, reason, err
 }
 
 // MakeStreams makes all JetStream streams of a log that are not there yet.
@@ -169,18 +174,11 @@ func SignalRoutes(c jetstream.StreamConfig) (routes []string) {
 // it is now, with all that is in it. On an external server one that was not made
 // for this log is a *ForeignStreamError.
 func OpenParked(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	s, err := c.JetStream().Stream(ctx, ParkedStream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return createStream(ctx, c, want)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
+	s, reason, err := find(ctx, c, want)
+	if err != nil || reason == "" {
+		return s, err
 	}
 	got := s.CachedInfo().Config
-	reason := unlike(got, want)
-	if reason == "" {
-		return s, nil
-	}
 	if !c.Embedded() && got.Metadata[logIDKey] != want.Metadata[logIDKey] {
 		return nil, &ForeignStreamError{Stream: ParkedStream, Reason: reason}
 	}
