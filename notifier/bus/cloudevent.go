@@ -60,16 +60,3 @@ func EventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
 	}
 	return &nats.Msg{Subject: EventSubject(r.Stream.Project, typ), Header: header, Data: r.Body}, nil
 }
-
-// eventOf reads EventMessage back.
-func eventOf(subject string, header nats.Header, body []byte, at eventstore.Position) (e Event, ok bool) {
-	e.Position, e.Type, e.Body = at, header.Get(HeaderType), body
-	rest, ours := strings.CutPrefix(subject, EventsPrefix)
-	e.Stream.Project, rest, _ = strings.Cut(rest, ".")
-	var streamOK, idOK bool
-	e.Stream.Kind, e.Stream.ID, streamOK = strings.Cut(header.Get(HeaderSubject), "/")
-	e.Commit, idOK = domain.ParseID(header.Get(HeaderID))
-	sequence, err := strconv.ParseUint(header.Get(HeaderStreamSequence), 10, 64)
-	e.Sequence, e.At = sequence, domain.IDTime(e.Commit).Time()
-	return e, ours && rest == e.Type && streamOK && idOK && err == nil
-}

@@ -3,7 +3,7 @@
 // consumers of outsiders, and the form of events, signals and checkpoints as
 // messages. The embedded server itself is package embedded.
 //
-// Publisher and Reader are the two ways of an event: into EVENTS and out of it.
+// Publisher writes events into EVENTS, ReadEvents reads them all.
 package bus
 
 import (

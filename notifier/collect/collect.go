@@ -118,9 +118,6 @@ func (c *Collector) RoutesChanged() {
 	c.tasks.wake()
 }
 
-// Heard are the types of the events that Hear is to be called with.
-func Heard() []string { return slices.Concat(beginnings(), ends()) }
-
 // beginnings open something at a provider.
 func beginnings() []string {
 	return []string{domain.TypeRefundCreated, domain.TypeReturnCreated, domain.TypePaymentAttemptBegun}
@@ -131,15 +128,10 @@ func ends() []string {
 	return []string{domain.TypePaymentPaid, domain.TypePaymentExpired, domain.TypePaymentFailed}
 }
 
-// Hear loads what an event opens or may have left open. It does not wait, and what it misses is
-// found in the view.
-func (c *Collector) Hear(e bus.Event) {
-	id, ok := domain.ParseID(e.Stream.ID)
-	switch {
-	case !ok:
-	case slices.Contains(beginnings(), e.Type):
-		c.tasks.dueNow(id)
-	case slices.Contains(ends(), e.Type) && c.tasks.has(id):
+// Hear loads what an event of a payment opens or may have left open. It does not wait, and what it
+// misses is found in the view.
+func (c *Collector) Hear(typ string, id domain.ID) {
+	if slices.Contains(beginnings(), typ) || slices.Contains(ends(), typ) && c.tasks.has(id) {
 		c.tasks.dueNow(id)
 	}
 }

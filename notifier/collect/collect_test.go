@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/eventstore"
-	"payledger/notifier/bus"
-	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/connectortest"
 )
@@ -360,10 +357,7 @@ func TestLateMoneyOfAFailedAttempt(t *testing.T) {
 // and a payment that fails while its attempt is open has it cancelled at once.
 func TestTheEndOfAPaymentIsOfLittleCost(t *testing.T) {
 	in(t, func(w *world) {
-		event := func(id domain.ID, kind string) bus.Event {
-			return bus.Event{Type: kind, Stored: eventstore.Stored{Stream: eventstore.PaymentStream(bustest.Project, id)}}
-		}
-		w.now.Hear(event(w.payable(time.Hour), domain.TypePaymentPaid))
+		w.now.Hear(domain.TypePaymentPaid, w.payable(time.Hour))
 		if n := w.now.tasks.size(); n != 0 {
 			w.Errorf("%d payments are looked at", n)
 		}
@@ -374,7 +368,7 @@ func TestTheEndOfAPaymentIsOfLittleCost(t *testing.T) {
 		w.Do(w.T, id, domain.ApplySignal{Signal: domain.Signal{
 			Route: route, Outcome: domain.OutcomeFailed, Reference: "said by hand", Amount: p.Amount, Currency: p.Currency,
 		}})
-		w.now.Hear(event(id, domain.TypePaymentFailed))
+		w.now.Hear(domain.TypePaymentFailed, id)
 		after(MinInterval)
 		if a := w.Payment(w.T, id).Attempts[0]; a.Status != domain.AttemptFailed {
 			w.Errorf("%+v", a)

@@ -151,7 +151,6 @@ func (a *app) startDuties(ctx context.Context, parts *process.Parts, metrics pro
 	parts.Go("workers", workers.Run)
 	parts.Go("outcomes", a.enforcer.Run)
 	parts.Go("collecting", a.collector.Run)
-	parts.Go("hearing of payments", func(ctx context.Context) error { return a.conn.Hear(ctx, collect.Heard(), a.collector.Hear) })
 	parts.Go("details", func(ctx context.Context) error { return a.conn.AnswerDetails(ctx, a.payment) })
 	parts.Go("differences", func(ctx context.Context) error { return a.watchDifferences(ctx, metrics) })
 	a.watchdog.Store(watchdog)

@@ -118,7 +118,14 @@ func (a *app) openViews(ctx context.Context) (part process.Part, err error) {
 	if a.metrics == nil {
 		config.Progress = cli.Progress(a.Stderr, "Reading the log")
 	} else {
-		config.Changed, a.seed = paymentMetrics(a.metrics)
+		var count func(e domain.Event, before, after *domain.Payment)
+		count, a.seed = paymentMetrics(a.metrics)
+		config.Changed = func(e domain.Event, before, after *domain.Payment) {
+			count(e, before, after)
+			if a.watchdog.Load() != nil { // the collector runs
+				a.collector.Hear(e.Type(), after.ID)
+			}
+		}
 	}
 	a.views, a.signed, err = checkpoints.Open(ctx, a.dir,
 		checkpoints.Options{Store: a.store, Key: signer, Log: a.Log, Paced: a.metrics != nil, Now: time.Now}, config)
