@@ -62,7 +62,8 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 	}
 	wait, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	leave, err := c.limiters.of(p.Route).await(wait)
+	limits := c.limiters.of(p.Route)
+	leave, err := limits.await(wait, limits.all)
 	if err != nil {
 		return nil, ErrDown
 	}

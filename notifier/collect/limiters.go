@@ -107,35 +107,31 @@ func (g *limiter) enter() (leave func(), wait time.Duration) {
 	return nil, time.Second
 }
 
-// await is enter for a caller that can wait. The error is ErrDown or the context's.
-func (g *limiter) await(ctx context.Context) (leave func(), err error) {
-	if g.closedFor() > 0 {
-		return nil, ErrDown
+// await is enter for a caller that can wait, through each of the lanes. The error is ErrDown or the
+// context's.
+func (g *limiter) await(ctx context.Context, through ...lane) (leave func(), err error) {
+	passed := 0
+	leave = func() {
+		for _, l := range through[:passed] {
+			l.leave()
+		}
 	}
-	if err := g.all.wait(ctx); err != nil {
-		return nil, err
+	for _, l := range through {
+		if g.closedFor() > 0 {
+			leave()
+			return nil, ErrDown
+		}
+		if err := l.wait(ctx); err != nil {
+			leave()
+			return nil, err
+		}
+		passed++
 	}
 	if g.closedFor() > 0 { // meanwhile
-		g.all.leave()
+		leave()
 		return nil, ErrDown
 	}
-	return g.all.leave, nil
-}
-
-// awaitNotice is await for what a notification leads to.
-func (g *limiter) awaitNotice(ctx context.Context) (leave func(), err error) {
-	if g.closedFor() > 0 {
-		return nil, ErrDown
-	}
-	if err := g.notices.wait(ctx); err != nil {
-		return nil, err
-	}
-	leaveAll, err := g.await(ctx)
-	if err != nil {
-		g.notices.leave()
-		return nil, err
-	}
-	return func() { leaveAll(); g.notices.leave() }, nil
+	return leave, nil
 }
 
 // closedFor is how long no call is allowed.

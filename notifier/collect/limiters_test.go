@@ -67,7 +67,7 @@ func TestCustomersInMasses(t *testing.T) {
 		for range 64 {
 			customers.Go(func() {
 				for ctx.Err() == nil {
-					if leave, err := g.await(ctx); err == nil {
+					if leave, err := g.await(ctx, g.all); err == nil {
 						time.Sleep(2 * time.Second)
 						leave()
 					}
@@ -119,7 +119,7 @@ func TestAProviderThatIsBusy(t *testing.T) {
 		g := newLimiters(time.Now).of(route)
 		var leave []func()
 		for range cap(g.all.slots) {
-			l, err := g.await(w.Context())
+			l, err := g.await(w.Context(), g.all)
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestAProviderThatIsBusy(t *testing.T) {
 		}
 		waited := make(chan error, 1)
 		go func() {
-			_, err := g.await(w.Context())
+			_, err := g.await(w.Context(), g.all)
 			waited <- err
 		}()
 		after(time.Second)

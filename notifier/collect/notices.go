@@ -91,7 +91,8 @@ func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) 
 	if !health.Pause(ctx, t.rest()) {
 		return ctx.Err()
 	}
-	leave, err := c.limiters.of(p.Route).awaitNotice(ctx)
+	limits := c.limiters.of(p.Route)
+	leave, err := limits.await(ctx, limits.notices, limits.all)
 	if err != nil {
 		return err
 	}
