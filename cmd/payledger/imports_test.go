@@ -282,7 +282,7 @@ func rooms() []room {
 			folder:  "notifier/collect",
 			why:     "it brings what is open at providers to its end, by commands and signals; the views it needs are an interface it declares, and providers are behind connector",
 			ours:    []string{"domain", "eventstore", "eventstore/tracing", "notifier/bus", "notifier/connector", "notifier/health"},
-			modules: []string{jsonModule, prometheus, zerolog, "golang.org/x/sync/errgroup", "golang.org/x/time/rate"},
+			modules: []string{jsonModule, prometheus, zerolog, "github.com/tidwall/btree", "golang.org/x/sync/errgroup", "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},
 		{

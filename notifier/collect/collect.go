@@ -103,7 +103,7 @@ func New(c Config) *Collector {
 		c.Paused = func(string) bool { return false }
 	}
 	co := &Collector{
-		config: c, tasks: &tasks{now: c.Now, limit: maxTasks, woken: make(chan struct{}, 1), byID: make(map[domain.ID]*task)}, limiters: newLimiters(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
+		config: c, tasks: newTasks(c.Now), limiters: newLimiters(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
 	}
 	co.metrics = newMetrics(c.Metrics, co.tasks, c.Routes)
 	co.backlogs.Store(new(map[string]Backlog))

@@ -1,10 +1,11 @@
 package collect
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 	"time"
+
+	"github.com/tidwall/btree"
 
 	"payledger/domain"
 	"payledger/notifier/connector"
@@ -16,9 +17,9 @@ type task struct {
 	busy chan struct{} // holds one token while the payment is worked on
 
 	// Guarded by tasks.mu.
-	due   time.Time
-	index int // in the heap; -1: not in it
-	users int // goroutines that have the lock or wait for it
+	due    time.Time
+	queued bool // it is in tasks.order, which due must not change in
+	users  int  // goroutines that have the lock or wait for it
 
 	handOff *connector.HandOff // of the attempt of this number; nil: not known
 	attempt int
@@ -41,9 +42,19 @@ type tasks struct {
 	limit int           // most payments in memory
 	woken chan struct{} // holds one token when something became due earlier
 
-	mu   sync.Mutex
-	byID map[domain.ID]*task
-	heap taskHeap
+	mu    sync.Mutex
+	byID  map[domain.ID]*task
+	order *btree.BTreeG[*task]
+}
+
+func newTasks(now func() time.Time) *tasks {
+	soonest := func(a, b *task) bool {
+		return a.due.Before(b.due) || a.due.Equal(b.due) && a.id.Compare(b.id) < 0
+	}
+	return &tasks{
+		now: now, limit: maxTasks, woken: make(chan struct{}, 1), byID: make(map[domain.ID]*task),
+		order: btree.NewBTreeGOptions(soonest, btree.Options{NoLocks: true}),
+	}
 }
 
 func (ts *tasks) wake() {
@@ -79,7 +90,7 @@ func (ts *tasks) size() int {
 func (ts *tasks) get(id domain.ID) *task {
 	t := ts.byID[id]
 	if t == nil {
-		t = &task{id: id, busy: make(chan struct{}, 1), index: -1, all: ts}
+		t = &task{id: id, busy: make(chan struct{}, 1), all: ts}
 		ts.byID[id] = t
 	}
 	return t
@@ -87,13 +98,12 @@ func (ts *tasks) get(id domain.ID) *task {
 
 // at makes a task due; ts.mu is held.
 func (ts *tasks) at(t *task, due time.Time) {
-	t.due = due
-	if t.index < 0 {
-		heap.Push(&ts.heap, t)
-	} else {
-		heap.Fix(&ts.heap, t.index)
+	if t.queued {
+		ts.order.Delete(t)
 	}
-	if t.index == 0 {
+	t.due, t.queued = due, true
+	ts.order.Set(t)
+	if first, _ := ts.order.Min(); first == t {
 		ts.wake()
 	}
 }
@@ -106,11 +116,14 @@ const lookEvery = 15 * time.Second
 func (ts *tasks) due() (ids []domain.ID, pause time.Duration) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	for now := ts.now(); len(ts.heap) > 0; {
-		if pause = ts.heap[0].due.Sub(now); pause > 0 || len(ids) == maxSteps {
+	for now := ts.now(); ts.order.Len() > 0; {
+		first, _ := ts.order.Min()
+		if pause = first.due.Sub(now); pause > 0 || len(ids) == maxSteps {
 			return ids, min(pause, lookEvery)
 		}
-		ids = append(ids, heap.Pop(&ts.heap).(*task).id)
+		ts.order.PopMin()
+		first.queued = false
+		ids = append(ids, first.id)
 	}
 	return ids, lookEvery
 }
@@ -157,7 +170,7 @@ func (ts *tasks) unlock(t *task) {
 
 // forget drops a task that is not needed any more. The caller holds ts.mu.
 func (ts *tasks) forget(t *task) {
-	if t.users == 0 && t.index < 0 && ts.byID[t.id] == t {
+	if t.users == 0 && !t.queued && ts.byID[t.id] == t {
 		delete(ts.byID, t.id)
 	}
 }
@@ -175,7 +188,7 @@ func (t *task) rest() time.Duration {
 func (t *task) next(pause time.Duration) {
 	t.all.mu.Lock()
 	defer t.all.mu.Unlock()
-	if due := t.all.now().Add(pause); t.index < 0 || t.due.After(due) {
+	if due := t.all.now().Add(pause); !t.queued || t.due.After(due) {
 		t.all.at(t, due)
 	}
 }
@@ -196,29 +209,4 @@ func (ts *tasks) shown(id domain.ID, attempt int) *connector.HandOff {
 		return nil
 	}
 	return t.handOff
-}
-
-// taskHeap is a container/heap of tasks by due.
-type taskHeap []*task
-
-func (h taskHeap) Len() int           { return len(h) }
-func (h taskHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h taskHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *taskHeap) Push(x any) {
-	t := x.(*task)
-	t.index = len(*h)
-	*h = append(*h, t)
-}
-
-func (h *taskHeap) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	t.index = -1
-	return t
 }
