@@ -335,7 +335,7 @@ func rooms() []room {
 			noClock: true,
 		},
 		{
-			folder:  "notifier/connector/adapter/reference",
+			folder:  "notifier/connector/adapter/adaptertest/reference",
 			why:     "an adapter as a stranger would write it: it has nothing of ours, and may be copied",
 			modules: []string{"github.com/standard-webhooks/standard-webhooks/libraries"},
 		},
@@ -343,7 +343,7 @@ func rooms() []room {
 			folder: "notifier/connector/adapter/adaptertest",
 			why:    "only tests import it: the reference adapter with faults",
 			ours: []string{
-				"domain", "notifier/connector", "notifier/connector/adapter", "notifier/connector/adapter/reference",
+				"domain", "notifier/connector", "notifier/connector/adapter", "notifier/connector/adapter/adaptertest/reference",
 				"notifier/connector/connectortest",
 			},
 			modules: []string{jsonModule},

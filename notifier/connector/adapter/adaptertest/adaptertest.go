@@ -17,7 +17,7 @@ import (
 
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
-	"payledger/notifier/connector/adapter/reference"
+	"payledger/notifier/connector/adapter/adaptertest/reference"
 	"payledger/notifier/connector/connectortest"
 )
 

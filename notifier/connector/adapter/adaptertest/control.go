@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/notifier/connector/adapter/reference"
+	"payledger/notifier/connector/adapter/adaptertest/reference"
 	"payledger/notifier/connector/connectortest"
 )
 

@@ -17,8 +17,8 @@ import (
 	"payledger/domain"
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/adaptertest"
+	"payledger/notifier/connector/adapter/adaptertest/reference"
 	"payledger/notifier/connector/adapter/check"
-	"payledger/notifier/connector/adapter/reference"
 	"payledger/notifier/health/healthtest"
 )
 
