@@ -94,7 +94,7 @@ func (c connectorCheckCmd) Run(a *cli.App) error {
 	return nil
 }
 
-func (c connectorCheckCmd) keys() (adapter.Keys, error) {
+func (c connectorCheckCmd) keys() (client.Keys, error) {
 	f, err := os.Open(c.SecretFile)
 	if err != nil {
 		return nil, err
@@ -104,5 +104,5 @@ func (c connectorCheckCmd) keys() (adapter.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adapter.NewKeys(strings.TrimSpace(string(secret)))
+	return client.NewKeys(strings.TrimSpace(string(secret)))
 }

@@ -308,8 +308,8 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier/connector/client",
-			why:     "how connectors and webhooks call out: the limits are the same for all, and none of them chooses where its calls may go",
-			modules: []string{"code.dny.dev/ssrf"},
+			why:     "how connectors and webhooks call out and sign: the limits are the same for all, and none of them chooses where its calls may go",
+			modules: []string{"code.dny.dev/ssrf", "github.com/standard-webhooks/standard-webhooks/libraries"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -322,15 +322,15 @@ func rooms() []room {
 		{
 			folder:  "notifier/connector/adapter",
 			why:     "calls to one adapter, over HTTP or NATS: it knows the connector's promises and nothing of the ledger",
-			ours:    []string{"domain", "notifier/bus", "notifier/connector"},
-			modules: []string{jsonModule, nats, "github.com/standard-webhooks/standard-webhooks/libraries"},
+			ours:    []string{"domain", "notifier/bus", "notifier/connector", "notifier/connector/client"},
+			modules: []string{jsonModule, nats},
 			keepOut: []string{"encoding/json", "os"},
 			noClock: true,
 		},
 		{
 			folder:  "notifier/connector/adapter/check",
 			why:     "it judges adapters from outside, with the signatures and the answers that a route would take",
-			ours:    []string{"domain", "notifier/connector", "notifier/connector/adapter"},
+			ours:    []string{"domain", "notifier/connector", "notifier/connector/adapter", "notifier/connector/client"},
 			keepOut: []string{"encoding/json", "os"},
 			noClock: true,
 		},
@@ -344,7 +344,7 @@ func rooms() []room {
 			why:    "only tests import it: the reference adapter with faults",
 			ours: []string{
 				"domain", "notifier/connector", "notifier/connector/adapter", "notifier/connector/adapter/adaptertest/reference",
-				"notifier/connector/connectortest",
+				"notifier/connector/client", "notifier/connector/connectortest",
 			},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},

@@ -9,14 +9,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"payledger/notifier/connector/client"
 )
 
 // secretLabel separates the keys of webhook secrets from others derived from the same master key.
 // It is part of every secret and never changes.
 const secretLabel = "payledger webhook secret 1" //nolint:gosec // a label and no secret
-
-// secretPrefix marks a Standard Webhooks secret.
-const secretPrefix = "whsec_"
 
 // Secrets derives the signing secrets of endpoints, which are not stored: a secret is "whsec_" and,
 // in base64, the HMAC-SHA256 of the endpoint's id, a zero byte and the decimal generation, under a
@@ -68,5 +67,5 @@ func (s *Secrets) Secret(endpoint string, keyVersion, generation int) (string, e
 	m.Write([]byte(endpoint))
 	m.Write([]byte{0})
 	m.Write(strconv.AppendInt(nil, int64(generation), 10))
-	return secretPrefix + base64.StdEncoding.EncodeToString(m.Sum(nil)), nil
+	return client.SecretPrefix + base64.StdEncoding.EncodeToString(m.Sum(nil)), nil
 }

@@ -38,6 +38,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
+	"payledger/notifier/connector/client"
 )
 
 // OpenAPI describes what an adapter offers.
@@ -47,8 +48,8 @@ var OpenAPI []byte
 
 // Config is what an Adapter is made from.
 type Config struct {
-	URL  string // of the adapter; see CheckURL
-	Keys Keys   // the newest first
+	URL  string      // of the adapter; see CheckURL
+	Keys client.Keys // the newest first
 	HTTP *http.Client
 	Now  func() time.Time
 }
@@ -108,7 +109,7 @@ func (a *Adapter) Exchange(ctx context.Context, call Call, body []byte) ([]byte,
 // verify checks that an answer is the adapter's, to the call with this id.
 func (a *Adapter) verify(resp *http.Response, id string, body []byte) error {
 	err := a.c.Keys.Verify(resp.Header, body, a.c.Now())
-	if err == nil && resp.Header.Get(HeaderID) != id {
+	if err == nil && resp.Header.Get(client.HeaderID) != id {
 		err = errors.New("it answers another call")
 	}
 	if err == nil {

@@ -16,13 +16,14 @@ import (
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/adaptertest"
+	"payledger/notifier/connector/client"
 )
 
 const otherSecret = "whsec_b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcm90aGVyISE="
 
-func keys(t testing.TB, secrets ...string) adapter.Keys {
+func keys(t testing.TB, secrets ...string) client.Keys {
 	t.Helper()
-	k, err := adapter.NewKeys(secrets...)
+	k, err := client.NewKeys(secrets...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +48,10 @@ func answering(t *testing.T, answer http.HandlerFunc) *adapter.Adapter {
 }
 
 // signed answers a body, signed for the call or as alter has it.
-func signed(t *testing.T, status int, body string, alter func(id *string, at *time.Time, k *adapter.Keys)) http.HandlerFunc {
+func signed(t *testing.T, status int, body string, alter func(id *string, at *time.Time, k *client.Keys)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		id, at, k := r.Header.Get(adapter.HeaderID), time.Now(), keys(t, adaptertest.Secret)
+		id, at, k := r.Header.Get(client.HeaderID), time.Now(), keys(t, adaptertest.Secret)
 		if alter != nil {
 			alter(&id, &at, &k)
 		}
@@ -72,10 +73,10 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
 		"unsigned":        func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, open) },
-		"another secret":  signed(t, 200, open, func(_ *string, _ *time.Time, k *adapter.Keys) { *k = keys(t, otherSecret) }),
-		"an old answer":   signed(t, 200, open, func(_ *string, at *time.Time, _ *adapter.Keys) { *at = at.Add(-6 * time.Minute) }),
-		"from the future": signed(t, 200, open, func(_ *string, at *time.Time, _ *adapter.Keys) { *at = at.Add(6 * time.Minute) }),
-		"to another call": signed(t, 200, open, func(id *string, _ *time.Time, _ *adapter.Keys) { *id = "call_another" }),
+		"another secret":  signed(t, 200, open, func(_ *string, _ *time.Time, k *client.Keys) { *k = keys(t, otherSecret) }),
+		"an old answer":   signed(t, 200, open, func(_ *string, at *time.Time, _ *client.Keys) { *at = at.Add(-6 * time.Minute) }),
+		"from the future": signed(t, 200, open, func(_ *string, at *time.Time, _ *client.Keys) { *at = at.Add(6 * time.Minute) }),
+		"to another call": signed(t, 200, open, func(id *string, _ *time.Time, _ *client.Keys) { *id = "call_another" }),
 		"unsigned 404": func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, `{"error":"not_found"}`, http.StatusNotFound)
 		},
@@ -88,7 +89,7 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 		},
 		"the call itself": func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			for _, name := range []string{adapter.HeaderID, adapter.HeaderTimestamp, adapter.HeaderSignature} {
+			for _, name := range []string{client.HeaderID, client.HeaderTimestamp, client.HeaderSignature} {
 				w.Header().Set(name, r.Header.Get(name))
 			}
 			_, _ = w.Write(body)
@@ -251,7 +252,7 @@ func TestRotation(t *testing.T) {
 			if keys(t, known)[0].Verify(body, r.Header) != nil {
 				t.Error("the call is not signed with the secret that the adapter knows")
 			}
-			signed(t, 200, open, func(_ *string, _ *time.Time, k *adapter.Keys) { *k = keys(t, known) })(w, r)
+			signed(t, 200, open, func(_ *string, _ *time.Time, k *client.Keys) { *k = keys(t, known) })(w, r)
 		}))
 		t.Cleanup(server.Close)
 		a := adapter.New(adapter.Config{URL: server.URL, Keys: keys(t, otherSecret, adaptertest.Secret), HTTP: server.Client(), Now: time.Now})

@@ -18,6 +18,7 @@ import (
 
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/adaptertest"
+	"payledger/notifier/connector/client"
 )
 
 // contract is the document, read once for the whole run of tests.
@@ -53,7 +54,7 @@ func judge(t *testing.T, next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		k := &keeper{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			if r.Context().Err() == nil && k.Header().Get(adapter.HeaderSignature) != "" {
+			if r.Context().Err() == nil && k.Header().Get(client.HeaderSignature) != "" {
 				described(t, r, body, k)
 			}
 		}()

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"payledger/notifier/connector"
+	"payledger/notifier/connector/client"
 )
 
 // settings is the connector's object in the routes file.
@@ -36,7 +37,7 @@ func open(e connector.Env, _ string, object []byte) (connector.Connector, error)
 	return New(Config{URL: s.URL, Keys: keys, HTTP: e.HTTP, Now: e.Now}), nil
 }
 
-func (s settings) keys(e connector.Env) (Keys, error) {
+func (s settings) keys(e connector.Env) (client.Keys, error) {
 	keys, err := key(e, "secret", s.SecretFile, s.SecretEnv)
 	if err != nil || s.PreviousSecretFile+s.PreviousSecretEnv == "" {
 		return keys, err
@@ -45,12 +46,12 @@ func (s settings) keys(e connector.Env) (Keys, error) {
 	return append(keys, previous...), err
 }
 
-func key(e connector.Env, name, file, env string) (Keys, error) {
+func key(e connector.Env, name, file, env string) (client.Keys, error) {
 	secret, err := e.Secret(name, file, env)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := NewKeys(secret)
+	keys, err := client.NewKeys(secret)
 	if err != nil {
 		member := name + "_file"
 		if file == "" {

@@ -18,6 +18,7 @@ import (
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/adaptertest/reference"
+	"payledger/notifier/connector/client"
 	"payledger/notifier/connector/connectortest"
 )
 
@@ -35,7 +36,7 @@ type Provider struct {
 
 	URL    string // where it listens; see Start
 	Client *http.Client
-	Keys   adapter.Keys
+	Keys   client.Keys
 
 	adapter *reference.Adapter
 
@@ -49,7 +50,7 @@ var _ connectortest.Provider = (*Provider)(nil)
 
 // New makes an adapter that does not listen.
 func New() *Provider {
-	keys, err := adapter.NewKeys(Secret)
+	keys, err := client.NewKeys(Secret)
 	if err != nil {
 		panic(err) // the constant is wrong
 	}
@@ -167,7 +168,7 @@ func (p *Provider) after(c adapter.Request, begun bool) {
 
 // fail answers with a signed failure.
 func (p *Provider) fail(w http.ResponseWriter, r *http.Request, status int, body string) {
-	header, err := p.Keys.Sign(r.Header.Get(adapter.HeaderID), time.Now(), []byte(body))
+	header, err := p.Keys.Sign(r.Header.Get(client.HeaderID), time.Now(), []byte(body))
 	if err != nil {
 		panic(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
+	"payledger/notifier/connector/client"
 )
 
 // oneCase is a rule and the test of it.
@@ -250,7 +251,7 @@ func refusesUnsigned(j *judge) error {
 }
 
 func refusesForged(j *judge) error {
-	other, err := adapter.NewKeys("whsec_bm90IHRoZSBzZWNyZXQgb2YgYW55IGFkYXB0ZXIh")
+	other, err := client.NewKeys("whsec_bm90IHRoZSBzZWNyZXQgb2YgYW55IGFkYXB0ZXIh")
 	if err != nil {
 		return err
 	}

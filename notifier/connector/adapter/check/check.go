@@ -15,12 +15,13 @@ import (
 	"payledger/domain"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
+	"payledger/notifier/connector/client"
 )
 
 // Config says which adapter is judged, and with what.
 type Config struct {
 	URL      string
-	Keys     adapter.Keys // one
+	Keys     client.Keys  // one
 	HTTP     *http.Client // without time limits and redirects
 	Now      func() time.Time
 	Amount   domain.Amount // of each attempt

@@ -15,18 +15,18 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
-	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/adaptertest"
 	"payledger/notifier/connector/adapter/adaptertest/reference"
 	"payledger/notifier/connector/adapter/check"
+	"payledger/notifier/connector/client"
 	"payledger/notifier/health/healthtest"
 )
 
 func TestMain(m *testing.M) { healthtest.VerifyMain(m) }
 
-func keys(t *testing.T) adapter.Keys {
+func keys(t *testing.T) client.Keys {
 	t.Helper()
-	k, err := adapter.NewKeys(adaptertest.Secret)
+	k, err := client.NewKeys(adaptertest.Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func (m wrong) handler(t *testing.T) http.Handler {
 		if err != nil {
 			return
 		}
-		id := r.Header.Get(adapter.HeaderID)
+		id := r.Header.Get(client.HeaderID)
 		var c object
 		if k.Verify(r.Header, body, time.Now()) == nil && json.Unmarshal(body, &c) == nil && c["attempt"] != nil {
 			if m.call != nil {
@@ -270,7 +270,7 @@ func TestWrongAdaptersFail(t *testing.T) {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					body, _ := io.ReadAll(r.Body)
 					if trimmed := bytes.TrimSpace(body); len(trimmed) < len(body) {
-						id := r.Header.Get(adapter.HeaderID)
+						id := r.Header.Get(client.HeaderID)
 						header, err := keys(t).Sign(id, time.Now(), trimmed)
 						if err != nil {
 							t.Error(err)

@@ -13,6 +13,7 @@ import (
 
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
+	"payledger/notifier/connector/client"
 )
 
 // message is a call as no route sends it. The zero value of a member is what a
@@ -20,7 +21,7 @@ import (
 type message struct {
 	path    adapter.Call
 	body    []byte
-	keys    adapter.Keys
+	keys    client.Keys
 	late    time.Duration // of the timestamp
 	altered []byte        // sent in the place of the body that was signed
 	bare    bool          // without signature
@@ -96,7 +97,7 @@ func (j *judge) signedAnswer(got answer) error {
 	if err := j.c.Keys.Verify(got.header, got.body, j.c.Now()); err != nil {
 		return err
 	}
-	if got.header.Get(adapter.HeaderID) != got.id {
+	if got.header.Get(client.HeaderID) != got.id {
 		return errors.New("its webhook-id is not that of the call")
 	}
 	return nil

@@ -1,4 +1,4 @@
-package adapter
+package client
 
 import (
 	"errors"
@@ -11,22 +11,22 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// The headers of Standard Webhooks, in the spelling of http.Header.
+// The headers of Standard Webhooks (https://www.standardwebhooks.com), in the spelling of http.Header.
 const (
 	HeaderID        = "Webhook-Id"
 	HeaderTimestamp = "Webhook-Timestamp"
 	HeaderSignature = "Webhook-Signature"
 )
 
-// Tolerance is how far the clocks of payledger and an adapter may be apart.
-const Tolerance = 5 * time.Minute
-
 const (
-	secretPrefix = "whsec_"
-	minKey       = 24 // bytes, as Standard Webhooks has it
+	// SecretPrefix marks a secret of Standard Webhooks.
+	SecretPrefix = "whsec_"
+
+	minKey    = 24              // bytes, as Standard Webhooks has it
+	tolerance = 5 * time.Minute // between the clocks of who signs and who verifies
 )
 
-// Keys sign and verify calls, answers and notifications. Immutable and safe for
+// Keys sign and verify messages by the rules of Standard Webhooks. Immutable and safe for
 // concurrent use.
 type Keys []*standardwebhooks.Webhook
 
@@ -35,7 +35,7 @@ type Keys []*standardwebhooks.Webhook
 func NewKeys(secrets ...string) (Keys, error) {
 	var keys Keys
 	for _, secret := range secrets {
-		coded, ok := strings.CutPrefix(secret, secretPrefix)
+		coded, ok := strings.CutPrefix(secret, SecretPrefix)
 		if !ok || len(coded) < (minKey+2)/3*4 {
 			return nil, errors.New(`want "whsec_" and at least 24 bytes in base64`)
 		}
@@ -64,14 +64,14 @@ func (k Keys) Sign(id string, at time.Time, body []byte) (http.Header, error) {
 	}, nil
 }
 
-// Verify checks that one of the keys has signed the message within Tolerance of
+// Verify checks that one of the keys has signed the message within five minutes of
 // now.
 func (k Keys) Verify(header http.Header, body []byte, now time.Time) error {
 	at, err := strconv.ParseInt(header.Get(HeaderTimestamp), 10, 64)
 	if err != nil {
 		return errors.New("it is not signed")
 	}
-	if away := now.Sub(time.Unix(at, 0)).Abs(); away > Tolerance {
+	if away := now.Sub(time.Unix(at, 0)).Abs(); away > tolerance {
 		return errors.New("its timestamp is more than five minutes away: an old message sent again, or one of the two clocks is wrong")
 	}
 	for _, key := range k {
