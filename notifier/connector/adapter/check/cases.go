@@ -3,7 +3,6 @@ package check
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -13,10 +12,10 @@ import (
 	"payledger/notifier/connector/client"
 )
 
-// oneCase is a rule and the test of it.
+// oneCase is a rule and the test of it, which ends at the first thing that is wrong: see must and fail.
 type oneCase struct {
 	name, rule string
-	judge      func(*judge) error
+	judge      func(*judge)
 }
 
 // cases are all rules, in the order in which they are judged.
@@ -51,95 +50,59 @@ func cases() []oneCase {
 	}
 }
 
-func begins(j *judge) error {
-	a := j.attempt()
-	first, err := j.begin(a, connector.Open)
-	if err != nil {
-		return err
-	}
-	a.Reference = first.Reference
-	_, err = j.read(a, connector.Open)
-	return err
+func begins(j *judge) {
+	must(j.read(j.begun(), connector.Open))
 }
 
 // same begins an attempt again and expects the reference.
-func (j *judge) same(a connector.Attempt, reference string) error {
+func (j *judge) same(a connector.Attempt, reference string) {
 	a.Reference = ""
-	s, err := j.begin(a, connector.Open)
-	if err == nil && s.Reference != reference {
-		err = fmt.Errorf("the same key has made %q and %q", reference, s.Reference)
+	if s := must(j.begin(a, connector.Open)); s.Reference != reference {
+		fail("the same key has made %q and %q", reference, s.Reference)
 	}
-	return err
 }
 
 // atOnce is how many equal calls come at the same time.
 const atOnce = 8
 
 // together does the same eight times at once, and expects the same reference.
-func together(do func() (reference string, err error)) (string, error) {
+func together(do func() (reference string)) string {
 	var all sync.WaitGroup
 	var got [atOnce]string
 	var errs [atOnce]error
 	for n := range atOnce {
-		all.Go(func() { got[n], errs[n] = do() })
+		all.Go(func() { errs[n] = try(func() { got[n] = do() }) })
 	}
 	all.Wait()
 	for n, err := range errs { // they say the same
-		switch {
-		case err != nil:
-			return "", err
-		case got[n] != got[0]:
-			return "", fmt.Errorf("the same key or refund id has made %q and %q", got[0], got[n])
+		if must(got[n], err) != got[0] {
+			fail("the same key or refund id has made %q and %q", got[0], got[n])
 		}
 	}
-	return got[0], nil
+	return got[0]
 }
 
-func beginsAgain(j *judge) error {
+func beginsAgain(j *judge) {
 	a := j.attempt()
-	reference, err := together(func() (string, error) {
-		s, err := j.begin(a, connector.Open)
-		return s.Reference, err
-	})
-	if err != nil {
-		return err
-	}
-	return j.same(a, reference)
+	j.same(a, together(func() string { return must(j.begin(a, connector.Open)).Reference }))
 }
 
-func beginsAfterLostAnswer(j *judge) error {
+func beginsAfterLostAnswer(j *judge) {
 	a := j.attempt()
-	body, err := adapter.Encode(adapter.Begin, a, nil, "")
-	if err != nil {
-		return err
-	}
 	for range 2 {
-		_, _ = j.send(message{path: adapter.Begin, body: body, leave: true}) // its answer is lost
+		_, _ = j.send(message{path: adapter.Begin, body: encoded(adapter.Begin, a), leave: true}) // its answer is lost
 	}
-	s, err := j.begin(a, connector.Open)
-	if err != nil {
-		return err
-	}
-	return j.same(a, s.Reference)
+	j.same(a, must(j.begin(a, connector.Open)).Reference)
 }
 
-func beginsByKey(j *judge) error {
-	one, err := j.begun()
-	if err != nil {
-		return err
+func beginsByKey(j *judge) {
+	if one, two := j.begun(), j.begun(); one.Reference == two.Reference {
+		fail("two keys have one reference, %q", one.Reference)
 	}
-	two, err := j.begun()
-	if err == nil && one.Reference == two.Reference {
-		err = fmt.Errorf("two keys have one reference, %q", one.Reference)
-	}
-	return err
 }
 
-func refusesOtherAmount(j *judge) error {
-	a, err := j.begun()
-	if err != nil {
-		return err
-	}
+func refusesOtherAmount(j *judge) {
+	a := j.begun()
 	amount, currency := a, a
 	amount.Amount++
 	currency.Currency = "XTS"
@@ -147,115 +110,82 @@ func refusesOtherAmount(j *judge) error {
 		other.Reference = ""
 		s, err := j.begin(other, connector.Open, connector.Closed, connector.Paid)
 		if _, refused := errors.AsType[*connector.RefusedError](err); !refused {
-			return fmt.Errorf("another %s: answered %+v, %w; want 422 refused", what, s, err)
+			fail("another %s: answered %+v, %w; want 422 refused", what, s, err)
 		}
 	}
-	return j.same(a, a.Reference)
+	j.same(a, a.Reference)
 }
 
-func knowsNoOther(j *judge) error {
+// notFound wants an attempt neither read nor cancelled, because there is none of its reference.
+func (j *judge) notFound(what string, a connector.Attempt) {
+	for name, do := range map[adapter.Call]call{adapter.Read: j.adapter.Read, adapter.Cancel: j.adapter.Cancel} {
+		if _, err := j.state(name, do, a); !errors.Is(err, connector.ErrNotFound) {
+			fail("%s: %w; want 404 not_found", what, err)
+		}
+	}
+}
+
+func knowsNoOther(j *judge) {
 	a := j.attempt()
 	a.Reference = "unknown-" + a.Key
-	for name, do := range map[adapter.Call]call{adapter.Read: j.adapter.Read, adapter.Cancel: j.adapter.Cancel} {
-		if _, err := j.state(name, do, a); !errors.Is(err, connector.ErrNotFound) {
-			return fmt.Errorf("an unknown reference: %w; want 404 not_found", err)
-		}
+	j.notFound("an unknown reference", a)
+	var s connector.RefundState
+	if err := try(func() { s = j.refund(j.refundOf(a)) }); err == nil && s.Phase != connector.Closed { // any error does
+		fail("the refund of an unknown reference is %s", s.Phase)
 	}
-	if s, err := j.refund(j.refundOf(a)); err == nil && s.Phase != connector.Closed {
-		return fmt.Errorf("the refund of an unknown reference is %s", s.Phase)
-	}
-	return nil
 }
 
-func knowsNoOtherPayments(j *judge) error {
-	other, err := j.begun()
-	if err != nil {
-		return err
-	}
-	a := j.attempt()
+func knowsNoOtherPayments(j *judge) {
+	other, a := j.begun(), j.attempt()
 	a.Reference = other.Reference
-	for name, do := range map[adapter.Call]call{adapter.Read: j.adapter.Read, adapter.Cancel: j.adapter.Cancel} {
-		if _, err := j.state(name, do, a); !errors.Is(err, connector.ErrNotFound) {
-			return fmt.Errorf("a reference of another payment: %w; want 404 not_found", err)
-		}
-	}
-	_, err = j.read(other, connector.Open)
-	return err
+	j.notFound("a reference of another payment", a)
+	must(j.read(other, connector.Open))
 }
 
-func cancels(j *judge) error {
-	a, err := j.begun()
-	if err != nil {
-		return err
-	}
-	s, err := j.cancel(a, connector.Closed, connector.Open)
-	if err != nil || s.Phase == connector.Open { // the provider cannot
-		return err
+func cancels(j *judge) {
+	a := j.begun()
+	if must(j.cancel(a, connector.Closed, connector.Open)).Phase == connector.Open { // the provider cannot
+		return
 	}
 	for _, again := range []func(connector.Attempt, ...connector.Phase) (connector.State, error){j.cancel, j.read, j.begin} {
 		if _, err := again(a, connector.Closed); err != nil {
-			return fmt.Errorf("after it was cancelled: %w", err)
+			fail("after it was cancelled: %w", err)
 		}
 	}
-	return nil
 }
 
-func signsAnswers(j *judge) error {
-	a, err := j.begun()
-	if err != nil {
-		return err
-	}
+func signsAnswers(j *judge) {
+	a := j.begun()
 	unknown := a
 	unknown.Reference = "unknown"
 	for status, asked := range map[int]connector.Attempt{http.StatusOK: a, http.StatusNotFound: unknown} {
-		body, err := adapter.Encode(adapter.Read, asked, nil, "")
-		if err != nil {
-			return err
-		}
-		got, err := j.send(message{path: adapter.Read, body: body})
-		if err != nil {
-			return err
-		}
+		got := must(j.send(message{path: adapter.Read, body: encoded(adapter.Read, asked)}))
 		if got.status != status {
-			return fmt.Errorf("read answers with status %d, want %d", got.status, status)
+			fail("read answers with status %d, want %d", got.status, status)
 		}
 		if err := j.signedAnswer(got); err != nil {
-			return fmt.Errorf("the answer with status %d: %w", status, err)
+			fail("the answer with status %d: %w", status, err)
 		}
 	}
-	return nil
 }
 
 // forging refuses to cancel an attempt, since the call is altered so.
-func (j *judge) forging(status int, messages func(a connector.Attempt, body []byte) map[string]message) error {
-	a, err := j.begun()
-	if err != nil {
-		return err
+func (j *judge) forging(status int, messages func(a connector.Attempt, body []byte) map[string]message) {
+	a := j.begun()
+	for what, m := range messages(a, encoded(adapter.Cancel, a)) {
+		j.refused(what, m, status, a)
 	}
-	body, err := adapter.Encode(adapter.Cancel, a, nil, "")
-	if err != nil {
-		return err
-	}
-	for what, m := range messages(a, body) {
-		if err := j.refused(what, m, status, a); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-func refusesUnsigned(j *judge) error {
-	return j.forging(http.StatusUnauthorized, func(_ connector.Attempt, body []byte) map[string]message {
+func refusesUnsigned(j *judge) {
+	j.forging(http.StatusUnauthorized, func(_ connector.Attempt, body []byte) map[string]message {
 		return map[string]message{"a call without signature": {path: adapter.Cancel, body: body, bare: true}}
 	})
 }
 
-func refusesForged(j *judge) error {
-	other, err := client.NewKeys("whsec_bm90IHRoZSBzZWNyZXQgb2YgYW55IGFkYXB0ZXIh")
-	if err != nil {
-		return err
-	}
-	return j.forging(http.StatusUnauthorized, func(a connector.Attempt, body []byte) map[string]message {
+func refusesForged(j *judge) {
+	other := must(client.NewKeys("whsec_bm90IHRoZSBzZWNyZXQgb2YgYW55IGFkYXB0ZXIh"))
+	j.forging(http.StatusUnauthorized, func(a connector.Attempt, body []byte) map[string]message {
 		harmless := bytes.Replace(body, []byte(a.Reference), []byte("another"), 1)
 		return map[string]message{
 			"a call signed with another secret":  {path: adapter.Cancel, body: body, keys: other},
@@ -264,8 +194,8 @@ func refusesForged(j *judge) error {
 	})
 }
 
-func refusesStale(j *judge) error {
-	return j.forging(http.StatusUnauthorized, func(_ connector.Attempt, body []byte) map[string]message {
+func refusesStale(j *judge) {
+	j.forging(http.StatusUnauthorized, func(_ connector.Attempt, body []byte) map[string]message {
 		return map[string]message{
 			"a call of six minutes ago":     {path: adapter.Cancel, body: body, late: -6 * time.Minute},
 			"a call of six minutes to come": {path: adapter.Cancel, body: body, late: 6 * time.Minute},
@@ -273,25 +203,15 @@ func refusesStale(j *judge) error {
 	})
 }
 
-func refusesOtherPath(j *judge) error {
-	a, err := j.begun()
-	if err != nil {
-		return err
-	}
-	body, err := adapter.Encode(adapter.Read, a, nil, "")
-	if err != nil {
-		return err
-	}
+func refusesOtherPath(j *judge) {
+	a := j.begun()
 	// An adapter may also go by the body alone, and answer the call that it is.
-	if _, err := j.send(message{path: adapter.Cancel, body: body}); err != nil {
-		return err
-	}
-	_, err = j.read(a, connector.Open)
-	return err
+	must(j.send(message{path: adapter.Cancel, body: encoded(adapter.Read, a)}))
+	must(j.read(a, connector.Open))
 }
 
-func refusesMalformed(j *judge) error {
-	return j.forging(0, func(connector.Attempt, []byte) map[string]message {
+func refusesMalformed(j *judge) {
+	j.forging(0, func(connector.Attempt, []byte) map[string]message {
 		return map[string]message{
 			"an empty body":  {path: adapter.Cancel},
 			"half an object": {path: adapter.Cancel, body: []byte(`{"call":"cancel","attempt":{`)},
@@ -301,39 +221,22 @@ func refusesMalformed(j *judge) error {
 	})
 }
 
-func refusesLarge(j *judge) error {
-	a, err := j.begun()
-	if err != nil {
-		return err
-	}
-	body, err := adapter.Encode(adapter.Cancel, a, nil, "")
-	if err != nil {
-		return err
-	}
+func refusesLarge(j *judge) {
+	a := j.begun()
 	const size = 2 << 20
-	body = append(bytes.Repeat([]byte(" "), size), body...)
+	body := append(bytes.Repeat([]byte(" "), size), encoded(adapter.Cancel, a)...)
 	// Hanging up is an answer too.
 	if got, err := j.send(message{path: adapter.Cancel, body: body}); err == nil && got.status < http.StatusBadRequest {
-		return fmt.Errorf("it is answered with status %d, want 413", got.status)
+		fail("it is answered with status %d, want 413", got.status)
 	}
-	_, err = j.read(a, connector.Open)
-	return err
+	must(j.read(a, connector.Open))
 }
 
-func ignoresNewMembers(j *judge) error {
+func ignoresNewMembers(j *judge) {
 	a := j.attempt()
-	body, err := adapter.Encode(adapter.Begin, a, nil, "")
-	if err != nil {
-		return err
+	body := bytes.Replace(encoded(adapter.Begin, a), []byte(`"attempt":{`), []byte(`"new":{"a":[1]},"attempt":{"new":null,`), 1)
+	if got := must(j.send(message{path: adapter.Begin, body: body})); got.status != http.StatusOK {
+		fail("begin with members that are not known yet answers with status %d, want 200", got.status)
 	}
-	body = bytes.Replace(body, []byte(`"attempt":{`), []byte(`"new":{"a":[1]},"attempt":{"new":null,`), 1)
-	got, err := j.send(message{path: adapter.Begin, body: body})
-	if err != nil {
-		return err
-	}
-	if got.status != http.StatusOK {
-		return fmt.Errorf("begin with members that are not known yet answers with status %d, want 200", got.status)
-	}
-	_, err = j.begin(a, connector.Open)
-	return err
+	must(j.begin(a, connector.Open))
 }

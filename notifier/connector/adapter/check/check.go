@@ -59,7 +59,7 @@ func Run(ctx context.Context, c Config, report func(Result)) {
 			return
 		}
 		r := Result{Name: one.name, Rule: one.rule, Verdict: OK}
-		switch err := one.judge(j); {
+		switch err := try(func() { one.judge(j) }); {
 		case errors.Is(err, errNoHook):
 			r.Verdict, r.Detail = Skipped, err.Error()
 		case err != nil:
@@ -67,6 +67,34 @@ func Run(ctx context.Context, c Config, report func(Result)) {
 		}
 		report(r)
 	}
+}
+
+// failure is what a case ends with at the first thing that is wrong.
+type failure struct{ error }
+
+// must is the value of a call that has to succeed for the case to go on.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(failure{err})
+	}
+	return v
+}
+
+func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+
+// try is why fn failed, nil if it did not.
+func try(fn func()) (err error) {
+	defer func() {
+		switch broken := recover().(type) {
+		case nil:
+		case failure:
+			err = broken.error
+		default:
+			panic(broken)
+		}
+	}()
+	fn()
+	return nil
 }
 
 // judge is what the cases use.
@@ -96,18 +124,24 @@ func (j *judge) refundOf(a connector.Attempt) connector.Refund {
 
 type call func(context.Context, connector.Attempt) (connector.State, error)
 
-// state makes a call and expects an attempt in one of the phases.
-func (j *judge) state(name adapter.Call, do call, a connector.Attempt, want ...connector.Phase) (connector.State, error) {
+// within makes a call that may take CallTime.
+func within[T any](j *judge, name adapter.Call, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(j.ctx, j.c.CallTime)
 	defer cancel()
-	s, err := do(ctx, a)
+	got, err := do(ctx)
 	if err != nil {
-		return s, fmt.Errorf("%s: %w", name, err)
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	if slices.Contains(want, s.Phase) {
-		return s, nil
+	return got, err
+}
+
+// state makes a call and expects an attempt in one of the phases.
+func (j *judge) state(name adapter.Call, do call, a connector.Attempt, want ...connector.Phase) (connector.State, error) {
+	s, err := within(j, name, func(ctx context.Context) (connector.State, error) { return do(ctx, a) })
+	if err == nil && !slices.Contains(want, s.Phase) {
+		err = fmt.Errorf("%s answers %s, want %s", name, s.Phase, want)
 	}
-	return s, fmt.Errorf("%s answers %s, want %s", name, s.Phase, want)
+	return s, err
 }
 
 func (j *judge) begin(a connector.Attempt, want ...connector.Phase) (connector.State, error) {
@@ -123,74 +157,49 @@ func (j *judge) cancel(a connector.Attempt, want ...connector.Phase) (connector.
 }
 
 // begun is a new attempt that waits for its customer.
-func (j *judge) begun() (connector.Attempt, error) {
+func (j *judge) begun() connector.Attempt {
 	a := j.attempt()
-	s, err := j.begin(a, connector.Open)
-	a.Reference = s.Reference
-	return a, err
+	a.Reference = must(j.begin(a, connector.Open)).Reference
+	return a
 }
 
 // paid is a new attempt that the adapter lets its customer pay.
-func (j *judge) paid() (connector.Attempt, error) {
-	a, err := j.begun()
-	if err != nil {
-		return a, err
+func (j *judge) paid() connector.Attempt {
+	a := j.begun()
+	j.play(a, adapter.Paid)
+	if s := must(j.read(a, connector.Paid)); s.Amount != a.Amount || s.Currency != a.Currency {
+		fail("%s %s was asked for and paid, and read answers %s %s", a.Amount, a.Currency, s.Amount, s.Currency)
 	}
-	if err := j.play(a, adapter.Paid); err != nil {
-		return a, err
-	}
-	s, err := j.read(a, connector.Paid)
-	if err == nil && (s.Amount != a.Amount || s.Currency != a.Currency) {
-		err = fmt.Errorf("%s %s was asked for and paid, and read answers %s %s", a.Amount, a.Currency, s.Amount, s.Currency)
-	}
-	return a, err
+	return a
+}
+
+// encoded is the body of a call about an attempt.
+func encoded(call adapter.Call, a connector.Attempt) []byte {
+	return must(adapter.Encode(call, a, nil, ""))
 }
 
 // play makes the adapter's customer act.
-func (j *judge) play(a connector.Attempt, outcome adapter.Outcome) error {
-	body, err := adapter.Encode(adapter.Test, a, nil, outcome)
-	if err != nil {
-		return err
-	}
-	got, err := j.send(message{path: adapter.Test, body: body})
+func (j *judge) play(a connector.Attempt, outcome adapter.Outcome) {
+	got, err := j.send(message{path: adapter.Test, body: must(adapter.Encode(adapter.Test, a, nil, outcome))})
 	switch {
 	case err != nil:
-		return fmt.Errorf("test: %w", err)
+		fail("test: %w", err)
 	case got.status == http.StatusNotFound, got.status == http.StatusMethodNotAllowed,
 		outcome != adapter.Paid && outcome != adapter.Declined && got.status >= http.StatusBadRequest && got.status < http.StatusInternalServerError:
-		return errNoHook
+		panic(failure{errNoHook})
 	case got.status != http.StatusOK:
-		return fmt.Errorf("test answers with status %d", got.status)
+		fail("test answers with status %d", got.status)
 	}
-	return nil
 }
 
-func (j *judge) refund(r connector.Refund) (connector.RefundState, error) {
-	ctx, cancel := context.WithTimeout(j.ctx, j.c.CallTime)
-	defer cancel()
-	s, err := j.adapter.Refund(ctx, r)
-	if err != nil {
-		return s, fmt.Errorf("refund: %w", err)
-	}
-	return s, nil
+func (j *judge) refund(r connector.Refund) connector.RefundState {
+	return must(within(j, adapter.Refund, func(ctx context.Context) (connector.RefundState, error) { return j.adapter.Refund(ctx, r) }))
 }
 
-func (j *judge) disputes(a connector.Attempt) ([]connector.DisputeState, error) {
-	ctx, cancel := context.WithTimeout(j.ctx, j.c.CallTime)
-	defer cancel()
-	all, err := j.adapter.Disputes(ctx, a)
-	if err != nil {
-		return nil, fmt.Errorf("read: %w", err)
-	}
-	return all, nil
+func (j *judge) disputes(a connector.Attempt) []connector.DisputeState {
+	return must(within(j, adapter.Read, func(ctx context.Context) ([]connector.DisputeState, error) { return j.adapter.Disputes(ctx, a) }))
 }
 
-func (j *judge) refunds(a connector.Attempt) ([]connector.RefundState, error) {
-	ctx, cancel := context.WithTimeout(j.ctx, j.c.CallTime)
-	defer cancel()
-	all, err := j.adapter.Refunds(ctx, a)
-	if err != nil {
-		return nil, fmt.Errorf("read: %w", err)
-	}
-	return all, nil
+func (j *judge) refunds(a connector.Attempt) []connector.RefundState {
+	return must(within(j, adapter.Read, func(ctx context.Context) ([]connector.RefundState, error) { return j.adapter.Refunds(ctx, a) }))
 }

@@ -74,22 +74,21 @@ func (j *judge) send(m message) (answer, error) {
 
 // refused checks that a message is answered with an error, of the status if one
 // is given, and that the attempt of a is still open after it.
-func (j *judge) refused(what string, m message, status int, a connector.Attempt) error {
+func (j *judge) refused(what string, m message, status int, a connector.Attempt) {
 	got, err := j.send(m)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", what, err)
+		fail("%s: %w", what, err)
 	case got.status < http.StatusBadRequest || got.status >= http.StatusInternalServerError || status != 0 && got.status != status:
 		want := "a status of 400 to 499"
 		if status != 0 {
 			want = fmt.Sprintf("status %d", status)
 		}
-		return fmt.Errorf("%s is answered with status %d, want %s", what, got.status, want)
+		fail("%s is answered with status %d, want %s", what, got.status, want)
 	}
 	if _, err := j.read(a, connector.Open); err != nil {
-		return fmt.Errorf("after %s: %w", what, err)
+		fail("after %s: %w", what, err)
 	}
-	return nil
 }
 
 // signedAnswer checks an answer's signature.

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 
 	"payledger/domain"
@@ -11,210 +10,119 @@ import (
 
 // The cases of attempts that the adapter's customer has decided on.
 
-func readsPaid(j *judge) error {
-	a, err := j.paid()
-	if err != nil {
-		return err
+func readsPaid(j *judge) {
+	a := j.paid()
+	if s := must(j.begin(a, connector.Paid)); s.Amount != a.Amount || s.Currency != a.Currency {
+		fail("begin answers %s %s, want %s %s", s.Amount, s.Currency, a.Amount, a.Currency)
 	}
-	s, err := j.begin(a, connector.Paid)
-	if err == nil && (s.Amount != a.Amount || s.Currency != a.Currency) {
-		err = fmt.Errorf("begin answers %s %s, want %s %s", s.Amount, s.Currency, a.Amount, a.Currency)
-	}
-	return err
 }
 
-func readsDeclined(j *judge) error {
-	a, err := j.begun()
-	if err != nil {
-		return err
-	}
-	if err := j.play(a, adapter.Declined); err != nil {
-		return err
-	}
-	_, err = j.read(a, connector.Closed, connector.Open)
-	return err
+func readsDeclined(j *judge) {
+	a := j.begun()
+	j.play(a, adapter.Declined)
+	must(j.read(a, connector.Closed, connector.Open))
 }
 
-func cancelsTooLate(j *judge) error {
-	a, err := j.paid()
-	if err != nil {
-		return err
-	}
+func cancelsTooLate(j *judge) {
+	a := j.paid()
 	for range 2 {
-		if _, err := j.cancel(a, connector.Paid); err != nil {
-			return err
-		}
+		must(j.cancel(a, connector.Paid))
 	}
-	_, err = j.read(a, connector.Paid)
-	return err
+	must(j.read(a, connector.Paid))
 }
 
-func refundsNothing(j *judge) error {
-	a, err := j.begun()
-	if err != nil {
-		return err
+func refundsNothing(j *judge) {
+	if s := j.refund(j.refundOf(j.begun())); s.Phase != connector.Closed {
+		fail("the refund of an unpaid attempt is %s, want it refused", s.Phase)
 	}
-	s, err := j.refund(j.refundOf(a))
-	if err == nil && s.Phase != connector.Closed {
-		err = fmt.Errorf("the refund of an unpaid attempt is %s, want it refused", s.Phase)
-	}
-	return err
 }
 
 // listed checks that read lists the refund, and no other that returns money.
-func (j *judge) listed(r connector.Refund, reference string) error {
-	all, err := j.refunds(r.Attempt)
-	if err != nil {
-		return err
-	}
+func (j *judge) listed(r connector.Refund, reference string) {
 	found := 0
-	for _, one := range all {
+	for _, one := range j.refunds(r.Attempt) {
 		switch {
 		case one.Phase == connector.Closed:
 		case one.ID != r.ID || one.Reference != reference || one.Amount != r.Amount:
-			return fmt.Errorf("read lists the refund %s of %s %s, which was not asked for", one.Reference, one.Amount, one.Currency)
+			fail("read lists the refund %s of %s %s, which was not asked for", one.Reference, one.Amount, one.Currency)
 		default:
 			found++
 		}
 	}
 	if found != 1 {
-		return fmt.Errorf("read lists the refund %d times, want it once", found)
+		fail("read lists the refund %d times, want it once", found)
 	}
-	return nil
 }
 
-// refunded asks for a refund that is not refused.
-func (j *judge) refunded(r connector.Refund) (connector.RefundState, error) {
-	s, err := j.refund(r)
+// refunded asks for a refund that is not refused, and returns its reference.
+func (j *judge) refunded(r connector.Refund) (reference string) {
+	s := j.refund(r)
 	switch {
-	case err != nil:
 	case s.Phase == connector.Closed:
-		err = fmt.Errorf("the refund of a paid attempt is closed (%s)", s.Reason)
+		fail("the refund of a paid attempt is closed (%s)", s.Reason)
 	case s.Amount != r.Amount || s.Currency != r.Currency:
-		err = fmt.Errorf("the refund is of %s %s, want %s %s", s.Amount, s.Currency, r.Amount, r.Currency)
+		fail("the refund is of %s %s, want %s %s", s.Amount, s.Currency, r.Amount, r.Currency)
 	}
-	return s, err
+	return s.Reference
 }
 
-func refundsOnce(j *judge) error {
-	a, err := j.paid()
-	if err != nil {
-		return err
-	}
-	r := j.refundOf(a)
-	reference, err := together(func() (string, error) {
-		s, err := j.refunded(r)
-		return s.Reference, err
-	})
-	if err != nil {
-		return err
-	}
-	return j.listed(r, reference)
+func refundsOnce(j *judge) {
+	r := j.refundOf(j.paid())
+	j.listed(r, together(func() string { return j.refunded(r) }))
 }
 
-func refundsAfterLostAnswer(j *judge) error {
-	a, err := j.paid()
-	if err != nil {
-		return err
-	}
-	r := j.refundOf(a)
-	body, err := adapter.Encode(adapter.Refund, a, &r, "")
-	if err != nil {
-		return err
-	}
+func refundsAfterLostAnswer(j *judge) {
+	r := j.refundOf(j.paid())
+	body := must(adapter.Encode(adapter.Refund, r.Attempt, &r, ""))
 	_, _ = j.send(message{path: adapter.Refund, body: body, leave: true}) // its answer is lost
-	s, err := j.refunded(r)
-	if err != nil {
-		return err
-	}
-	return j.listed(r, s.Reference)
+	j.listed(r, j.refunded(r))
 }
 
-func refundsNoSecond(j *judge) error {
-	a, err := j.paid()
-	if err != nil {
-		return err
-	}
-	r := j.refundOf(a)
-	first, err := j.refunded(r)
-	if err != nil {
-		return err
-	}
-	second, err := j.refund(j.refundOf(a))
-	switch {
-	case err != nil:
-		return err
+func refundsNoSecond(j *judge) {
+	r := j.refundOf(j.paid())
+	first := j.refunded(r)
+	switch second := j.refund(j.refundOf(r.Attempt)); {
 	case second.Phase != connector.Closed:
-		return fmt.Errorf("a second refund of the same money is %s, want it closed", second.Phase)
+		fail("a second refund of the same money is %s, want it closed", second.Phase)
 	case second.Reason != connector.ReasonRefundedAtProvider:
-		return fmt.Errorf("a second refund of the same money is closed as %s, want %s", second.Reason, connector.ReasonRefundedAtProvider)
+		fail("a second refund of the same money is closed as %s, want %s", second.Reason, connector.ReasonRefundedAtProvider)
 	}
-	return j.listed(r, first.Reference)
+	j.listed(r, first)
 }
 
-func refundsAfterReturn(j *judge) error {
-	a, err := j.paid()
-	if err != nil {
-		return err
-	}
-	r := j.refundOf(a)
-	if _, err := j.refunded(r); err != nil {
-		return err
-	}
-	if err := j.play(a, adapter.Returned); err != nil {
-		return err
-	}
-	all, err := j.refunds(a)
-	if err != nil {
-		return err
-	}
+func refundsAfterReturn(j *judge) {
+	r := j.refundOf(j.paid())
+	j.refunded(r)
+	j.play(r.Attempt, adapter.Returned)
+	all := j.refunds(r.Attempt)
 	if i := slices.IndexFunc(all, func(s connector.RefundState) bool { return s.ID == r.ID }); i < 0 || all[i].Phase != connector.Closed {
-		return fmt.Errorf("read lists the refunds %+v, want the one whose money came back closed", all)
+		fail("read lists the refunds %+v, want the one whose money came back closed", all)
 	}
-	_, err = j.refunded(j.refundOf(a))
-	return err
+	j.refunded(j.refundOf(r.Attempt))
 }
 
-func tellsOfDisputes(j *judge) error {
+func tellsOfDisputes(j *judge) {
 	for _, ends := range []struct {
 		outcome adapter.Outcome
 		is      domain.Outcome
 	}{{adapter.DisputeWon, domain.OutcomeDisputeWon}, {adapter.DisputeLost, domain.OutcomeDisputeLost}} {
-		a, err := j.paid()
-		if err != nil {
-			return err
-		}
-		reference := ""
+		a, reference := j.paid(), ""
 		for i, is := range []domain.Outcome{domain.OutcomeDisputed, ends.is} {
-			if err := j.play(a, []adapter.Outcome{adapter.Disputed, ends.outcome}[i]); err != nil {
-				return err
-			}
-			if _, err := j.read(a, connector.Paid); err != nil {
-				return err
-			}
-			all, err := j.disputes(a)
-			if err != nil {
-				return err
-			}
+			j.play(a, []adapter.Outcome{adapter.Disputed, ends.outcome}[i])
+			must(j.read(a, connector.Paid))
+			all := j.disputes(a)
 			if len(all) != 1 || all[0].Outcome != is || all[0].Amount != a.Amount || all[0].Currency != a.Currency || i > 0 && all[0].Reference != reference {
-				return fmt.Errorf("read lists the disputes %+v, want one of %s %s, which is %s", all, a.Amount, a.Currency, is)
+				fail("read lists the disputes %+v, want one of %s %s, which is %s", all, a.Amount, a.Currency, is)
 			}
 			reference = all[0].Reference
 		}
 	}
-	return nil
 }
 
-func refusesOtherRefund(j *judge) error {
-	a, err := j.paid()
-	if err != nil {
-		return err
-	}
-	r := j.refundOf(a)
+func refusesOtherRefund(j *judge) {
+	r := j.refundOf(j.paid())
 	r.Amount++
-	s, err := j.refund(r)
-	if err == nil && s.Phase != connector.Closed {
-		err = fmt.Errorf("the refund of %s out of %s is %s, want it refused", r.Amount, a.Amount, s.Phase)
+	if s := j.refund(r); s.Phase != connector.Closed {
+		fail("the refund of %s out of %s is %s, want it refused", r.Amount, r.Attempt.Amount, s.Phase)
 	}
-	return err
 }
