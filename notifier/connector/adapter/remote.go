@@ -18,7 +18,7 @@ type Connector struct{ Transport Transport }
 
 // Begin is connector.Connector's.
 func (c Connector) Begin(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	s, err := c.attempt(ctx, Begin, a)
+	_, s, err := c.attempt(ctx, Begin, a)
 	if errors.Is(err, connector.ErrNotFound) {
 		return s, errors.New("the adapter answers to begin that there is no such attempt")
 	}
@@ -27,29 +27,30 @@ func (c Connector) Begin(ctx context.Context, a connector.Attempt) (connector.St
 
 // Read is connector.Connector's.
 func (c Connector) Read(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	s, err := c.attempt(ctx, Read, a)
+	_, s, err := c.attempt(ctx, Read, a)
 	return s, unknownFate(err)
 }
 
 // Cancel is connector.Connector's.
 func (c Connector) Cancel(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	s, err := c.attempt(ctx, Cancel, a)
+	_, s, err := c.attempt(ctx, Cancel, a)
 	return s, unknownFate(err)
 }
 
-func (c Connector) attempt(ctx context.Context, call Call, a connector.Attempt) (connector.State, error) {
+// attempt makes a call and returns its answer, and the state of the attempt in it.
+func (c Connector) attempt(ctx context.Context, call Call, a connector.Attempt) (Answer, connector.State, error) {
 	answer, err := c.call(ctx, call, a, nil)
 	if err != nil {
-		return connector.State{}, err
+		return answer, connector.State{}, err
 	}
 	s, err := answer.state()
-	if err == nil && a.Reference != "" && s.Reference != a.Reference {
+	if known := call != Begin || a.Reference != ""; err == nil && known && s.Reference != a.Reference {
 		err = errors.New("the answer is about another attempt")
 	}
 	if err != nil {
-		return connector.State{}, fmt.Errorf("%s: %w", call, err)
+		return answer, connector.State{}, fmt.Errorf("%s: %w", call, err)
 	}
-	return s, nil
+	return answer, s, nil
 }
 
 // Refund is connector.Connector's.
@@ -76,9 +77,9 @@ func (c Connector) Refund(ctx context.Context, r connector.Refund) (connector.Re
 
 // Refunds is connector.Connector's: they come with the state of the attempt.
 func (c Connector) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
-	answer, err := c.listing(ctx, a)
+	answer, _, err := c.attempt(ctx, Read, a)
 	if err != nil {
-		return nil, err
+		return nil, unknownFate(err)
 	}
 	refunds := make([]connector.RefundState, len(answer.Refunds))
 	for i, one := range answer.Refunds {
@@ -91,9 +92,9 @@ func (c Connector) Refunds(ctx context.Context, a connector.Attempt) ([]connecto
 
 // Disputes is connector.Connector's, as Refunds.
 func (c Connector) Disputes(ctx context.Context, a connector.Attempt) ([]connector.DisputeState, error) {
-	answer, err := c.listing(ctx, a)
+	answer, _, err := c.attempt(ctx, Read, a)
 	if err != nil {
-		return nil, err
+		return nil, unknownFate(err)
 	}
 	disputes := make([]connector.DisputeState, len(answer.Disputes))
 	for i, one := range answer.Disputes {
@@ -102,22 +103,6 @@ func (c Connector) Disputes(ctx context.Context, a connector.Attempt) ([]connect
 		}
 	}
 	return disputes, nil
-}
-
-// listing is the attempt with what became of its money.
-func (c Connector) listing(ctx context.Context, a connector.Attempt) (Answer, error) {
-	answer, err := c.call(ctx, Read, a, nil)
-	if err != nil {
-		return answer, unknownFate(err)
-	}
-	s, err := answer.state()
-	if err == nil && s.Reference != a.Reference {
-		err = errors.New("the answer is about another attempt")
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", Read, err)
-	}
-	return answer, err
 }
 
 func (c Connector) call(ctx context.Context, call Call, a connector.Attempt, r *connector.Refund) (Answer, error) {
