@@ -14,6 +14,11 @@ import (
 // itself: payments and refunds wait until SignalPayment or SignalRefund is called. Its signals are
 // sent like those of any provider.
 type Sandbox struct {
+	// Routes are those in use; nil: none. The sandbox does not play the provider of one that has a
+	// connector: a payment whose money a real provider collects must not become paid by a
+	// merchant's key.
+	Routes *Set
+
 	signals *Sender
 	now     func() time.Time
 }
@@ -27,7 +32,7 @@ func NewSandbox(nc *nats.Conn, now func() time.Time) *Sandbox {
 // route would, or as the sandbox's while it has none, and returns what the
 // enforcer replied. The attempt begins now, or with the payment where that is
 // ahead of the clock. It resends until answered; the
-// error is the context's when ctx ends first.
+// error is the context's when ctx ends first, or a refusal of NotSimulated.
 func (s *Sandbox) SignalPayment(ctx context.Context, p domain.Payment, o domain.Outcome, reference string) (domain.SignalReply, error) {
 	return s.send(ctx, p, domain.Signal{Outcome: o, Reference: reference})
 }
@@ -39,6 +44,11 @@ func (s *Sandbox) SignalRefund(ctx context.Context, p domain.Payment, refund dom
 }
 
 func (s *Sandbox) send(ctx context.Context, p domain.Payment, sig domain.Signal) (domain.SignalReply, error) {
+	if s.Routes != nil {
+		if _, connected := s.Routes.Connector(p.Route); connected {
+			return domain.SignalReply{}, &domain.Refusal{Code: domain.NotSimulated}
+		}
+	}
 	sig.Route, sig.Amount, sig.Currency = p.Route, p.Amount, p.Currency
 	sig.StartedAt = max(domain.InstantOf(s.now()), p.CreatedAt)
 	if sig.Route == "" {

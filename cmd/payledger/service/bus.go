@@ -183,35 +183,7 @@ func (a *app) sandbox() merchant.Sandbox {
 	if !a.Sandbox {
 		return nil
 	}
-	return sandbox{connector.NewSandbox(a.conn.NATS(), time.Now), a.routes.set}
-}
-
-// sandbox plays the provider of routes that have no other: a payment whose money a real
-// provider collects must not become paid by a merchant's key.
-type sandbox struct {
-	plays  *connector.Sandbox
-	routes *connector.Set
-}
-
-// SignalPayment implements merchant.Sandbox.
-func (s sandbox) SignalPayment(ctx context.Context, p domain.Payment, o domain.Outcome, reference string) (domain.SignalReply, error) {
-	if err := s.allowed(p); err != nil {
-		return domain.SignalReply{}, err
-	}
-	return s.plays.SignalPayment(ctx, p, o, reference)
-}
-
-// SignalRefund implements merchant.Sandbox.
-func (s sandbox) SignalRefund(ctx context.Context, p domain.Payment, refund domain.ID, o domain.Outcome, reference string) (domain.SignalReply, error) {
-	if err := s.allowed(p); err != nil {
-		return domain.SignalReply{}, err
-	}
-	return s.plays.SignalRefund(ctx, p, refund, o, reference)
-}
-
-func (s sandbox) allowed(p domain.Payment) error {
-	if _, connected := s.routes.Connector(p.Route); connected {
-		return &domain.Refusal{Code: domain.NotSimulated}
-	}
-	return nil
+	s := connector.NewSandbox(a.conn.NATS(), time.Now)
+	s.Routes = a.routes.set
+	return s
 }
