@@ -89,7 +89,7 @@ func (l *Lanes) Run(ctx context.Context, in prometheus.Registerer) error {
 	if s.base = state.Base; s.base == 0 {
 		s.base = max(uint64(last), 1) // in an empty log, too, it is known afterwards that there was a sender
 	}
-	s.writer = &writer{sender: s, wake: make(chan struct{}, 1), failed: make(chan struct{}), next: time.Now().Add(minCommitInterval)}
+	s.writer = newWriter(s)
 	s.metrics = newMetrics(s, in)
 	if in != nil {
 		defer in.Unregister(s.metrics.registry)
@@ -154,11 +154,7 @@ func (s *sender) target(project, id string) *target {
 		t = s.newTarget(project, id)
 		s.targets[id] = t
 		if s.serving.Err() == nil {
-			s.servants.Go(func() {
-				if err := s.serve(s.serving, t); err != nil {
-					s.writer.fail(err)
-				}
-			})
+			s.servants.Go(func() { s.serve(s.serving, t) })
 		}
 	}
 	return t

@@ -64,7 +64,12 @@ func (t *target) offer(k deliveries.DueKey) {
 }
 
 // nudge lets the endpoint's goroutine look again.
-func (t *target) nudge() { wake(t.wake) }
+func (t *target) nudge() {
+	select {
+	case t.wake <- struct{}{}:
+	default: // it has one more look before it
+	}
+}
 
 // tryNow lets an attempt begin although the circuit breaker is open.
 func (t *target) tryNow(now domain.Instant) {
@@ -107,23 +112,19 @@ func (t *target) open(now domain.Instant) domain.Instant {
 // forever is a wait that only a nudge ends.
 const forever = 100 * 365 * 24 * time.Hour
 
-// serve lets attempts with an endpoint begin until ctx ends. The error is the
-// writer's.
-func (s *sender) serve(ctx context.Context, t *target) error {
+// serve lets attempts with an endpoint begin until ctx ends or the writer has failed.
+func (s *sender) serve(ctx context.Context, t *target) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		wait, err := s.turn(ctx, t)
-		if ctx.Err() != nil {
-			return nil
-		}
 		if err != nil {
-			return err
+			return
 		}
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-t.wake:
 		case <-timer.C:
 		}

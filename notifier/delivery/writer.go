@@ -30,13 +30,9 @@ type writer struct {
 	end    sync.WaitGroup
 	full   atomic.Bool // the disk was too full for the last event
 
-	mu     sync.Mutex
-	wake   chan struct{} // the queue has changed
-	queue  []*waiting
-	next   time.Time // when the next event may be made
-	closed bool
-	err    error         // what ended it
-	failed chan struct{} // closed with err
+	queue  chan *waiting
+	failed chan struct{} // closed when err ended it
+	err    error
 }
 
 type waiting struct {
@@ -44,17 +40,17 @@ type waiting struct {
 	done chan error // has room for the answer
 }
 
+// maxQueued operations wait for the writer to take them.
+const maxQueued = 1 << 10
+
+func newWriter(s *sender) *writer {
+	return &writer{sender: s, queue: make(chan *waiting, maxQueued), failed: make(chan struct{})}
+}
+
 // do carries out an operation and returns once it is durable, or why it was not.
 func (w *writer) do(o op) error {
 	p := &waiting{op: o, done: make(chan error, 1)}
-	w.mu.Lock()
-	if w.err != nil {
-		defer w.mu.Unlock()
-		return w.err
-	}
-	w.queue = append(w.queue, p)
-	wake(w.wake)
-	w.mu.Unlock()
+	w.queue <- p
 	return <-p.done
 }
 
@@ -74,51 +70,43 @@ func (w *writer) insist(ctx context.Context, o op) error {
 // run makes event after event until the writer is closed; after it has failed it answers
 // with its error.
 func (w *writer) run() {
-	for {
-		group := w.take()
-		if len(group) == 0 {
-			return
+	next := time.Now().Add(minCommitInterval)
+	for first := range w.queue {
+		for group := []*waiting{first}; len(group) > 0; {
+			<-time.After(time.Until(next))
+			group = w.more(group)
+			n, err := len(group), w.error()
+			if err == nil {
+				n, err = w.sender.change(group)
+				w.note(err)
+			}
+			if err != nil && !eventstore.Passing(err) && w.error() == nil {
+				// Whether what it was about to append is in the log is seen by the next sender.
+				w.err = err
+				close(w.failed)
+			}
+			for _, p := range group[:n] {
+				p.done <- err
+			}
+			if next = time.Now(); n == len(group) {
+				next = next.Add(minCommitInterval)
+			}
+			group = group[n:]
 		}
-		n, err := len(group), w.error()
-		if err == nil {
-			n, err = w.sender.change(group)
-			w.note(err)
-		}
-		if err != nil && !eventstore.Passing(err) {
-			w.fail(err)
-		}
-		for _, p := range group[:n] {
-			p.done <- err
-		}
-		w.mu.Lock()
-		w.queue = append(group[n:], w.queue...)
-		if w.next = time.Now(); n == len(group) {
-			w.next = w.next.Add(minCommitInterval)
-		}
-		w.mu.Unlock()
 	}
 }
 
-// take waits until an event is to be made, for all that waits; none: closed.
-func (w *writer) take() (group []*waiting) {
-	timer := time.NewTimer(forever)
-	defer timer.Stop()
+// more adds what is queued to a group.
+func (w *writer) more(group []*waiting) []*waiting {
 	for {
-		wait := forever
-		w.mu.Lock()
-		if len(w.queue) > 0 {
-			wait = time.Until(w.next)
-		}
-		if wait <= 0 || w.closed {
-			group, w.queue = w.queue, nil
-			w.mu.Unlock()
-			return group
-		}
-		w.mu.Unlock()
-		timer.Reset(wait)
 		select {
-		case <-w.wake:
-		case <-timer.C:
+		case p, ok := <-w.queue:
+			if !ok {
+				return group
+			}
+			group = append(group, p)
+		default:
+			return group
 		}
 	}
 }
@@ -134,37 +122,18 @@ func (w *writer) note(err error) {
 	}
 }
 
-// fail ends the writer. Whether what it was about to append is in the log is seen by the
-// next sender.
-func (w *writer) fail(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = err
-		close(w.failed)
-	}
-}
-
+// error is what has ended the writer.
 func (w *writer) error() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
-}
-
-// close lets the operations that wait be carried out and ends the goroutine.
-func (w *writer) close() {
-	w.mu.Lock()
-	w.closed = true
-	wake(w.wake)
-	w.mu.Unlock()
-	w.end.Wait()
-}
-
-// wake wakes the reader of a channel that holds one element, or leaves the one
-// that it has not taken yet.
-func wake(c chan struct{}) {
 	select {
-	case c <- struct{}{}:
+	case <-w.failed:
+		return w.err
 	default:
+		return nil
 	}
+}
+
+// close lets the operations that wait be carried out and ends the goroutine. No more come.
+func (w *writer) close() {
+	close(w.queue)
+	w.end.Wait()
 }
