@@ -66,7 +66,7 @@ type AttemptObject struct {
 // DeliveryFilter selects deliveries for a list, newest first. Empty members
 // match everything.
 type DeliveryFilter struct {
-	Project  string
+	Project  string // required with Payment
 	Endpoint string // required unless Event or Payment is set
 	Event    ID
 	Payment  ID

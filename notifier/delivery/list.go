@@ -38,9 +38,12 @@ func (l *Lanes) Deliveries(ctx context.Context, f domain.DeliveryFilter) (domain
 	case !f.Event.IsZero():
 		return l.byEvents(ctx, []domain.ID{f.Event}, f, before)
 	case !f.Payment.IsZero():
-		events, err := l.eventsOf(ctx, f)
-		if err != nil {
-			return domain.DeliveryPage{}, err
+		var events []domain.ID
+		for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(f.Project, f.Payment)) {
+			if err != nil {
+				return domain.DeliveryPage{}, err
+			}
+			events = append(events, r.Commit)
 		}
 		return l.byEvents(ctx, events, f, before)
 	}
@@ -109,24 +112,6 @@ func (l *Lanes) byEvents(ctx context.Context, events []domain.ID, f domain.Deliv
 		page.After = cursor{last.EventID, last.EndpointID}.String()
 	}
 	return page, nil
-}
-
-// eventsOf lists the events of the filter's payment as the log has them.
-func (l *Lanes) eventsOf(ctx context.Context, f domain.DeliveryFilter) (events []domain.ID, err error) {
-	seen := make(map[string]struct{})
-	for id, e := range l.config.Rows.Endpoints() {
-		if _, read := seen[e.Project]; read || f.Project != "" && f.Project != e.Project || f.Endpoint != "" && f.Endpoint != id {
-			continue
-		}
-		seen[e.Project] = struct{}{}
-		for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(e.Project, f.Payment)) {
-			if err != nil {
-				return nil, err
-			}
-			events = append(events, r.Commit)
-		}
-	}
-	return events, nil
 }
 
 // matches reports whether a list shows the delivery. One that was settled long ago may
