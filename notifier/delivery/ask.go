@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"sort"
 
 	"payledger/domain"
 	"payledger/domain/deliveries"
@@ -117,7 +116,7 @@ func (l *Lanes) RecoverSince(ctx context.Context, project, endpoint string, sinc
 		return 0, err
 	}
 	since = max(since, e.CreatedAt)
-	from, err := positionBefore(ctx, l.config.Ledger.Store, since)
+	from, err := l.config.Views.PositionAt(ctx, since-1)
 	if err != nil {
 		return 0, err
 	}
@@ -186,26 +185,4 @@ func (l *Lanes) lost(ctx context.Context, e projects.Endpoint, r eventstore.Stor
 	}
 	newest, err := l.newest(ctx, e, r.Stream.Project, payment)
 	return entry, newest == r.Commit, err
-}
-
-// positionBefore finds a position in the log after which everything since an
-// instant comes. Times in the log rise, except among events that were under way
-// at the same moment.
-func positionBefore(ctx context.Context, log eventstore.Store, since domain.Instant) (eventstore.Position, error) {
-	last, err := log.Last(ctx)
-	if err != nil {
-		return 0, err
-	}
-	const underWay = 1 << 13 // more events than a log accepts at once
-	n := sort.Search(int(last), func(i int) bool {
-		for r, scanErr := range log.Scan(ctx, eventstore.Position(i), eventstore.Filter{}) {
-			if scanErr != nil {
-				err = scanErr
-				return true
-			}
-			return domain.IDTime(r.Commit) >= since
-		}
-		return true
-	})
-	return eventstore.Position(max(n-underWay, 0)), err
 }

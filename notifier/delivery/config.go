@@ -19,13 +19,13 @@ import (
 // Config is what the lanes need. Every member is required unless it says
 // otherwise.
 type Config struct {
-	Ledger    eventstore.Ledger
-	Rows      Rows
-	Endpoints Endpoints
-	Secrets   *webhook.Secrets
-	Sender    Sender
-	Schedule  webhook.Schedule // nil: webhook.DefaultSchedule
-	IDs       *domain.IDs
+	Ledger   eventstore.Ledger
+	Rows     Rows
+	Views    Views
+	Secrets  *webhook.Secrets
+	Sender   Sender
+	Schedule webhook.Schedule // nil: webhook.DefaultSchedule
+	IDs      *domain.IDs
 
 	Now    func() time.Time // nil: time.Now
 	Random func() float64   // from 0 up to 1, safe for concurrent use; nil: math/rand
@@ -57,9 +57,13 @@ type Rows interface {
 	OldestPending(ctx context.Context, endpoint string) (event domain.ID, ok bool, err error)
 }
 
-// Endpoints finds the webhook endpoints of a project as they are now.
-type Endpoints interface {
+// Views are what else the log says.
+type Views interface {
+	// Project has the webhook endpoints of a project as they are now.
 	Project(ctx context.Context, id string) (projects.Project, bool, error)
+
+	// PositionAt is the last position before the first event that is later than the time.
+	PositionAt(ctx context.Context, at domain.Instant) (eventstore.Position, error)
 }
 
 // Sender makes attempts: a *webhook.Sender.

@@ -179,7 +179,7 @@ func (w *world) setBack(d time.Duration) {
 
 func (w *world) config() Config {
 	return Config{
-		Ledger: w.ledger, Rows: w.views.Deliveries(), Endpoints: w.views,
+		Ledger: w.ledger, Rows: w.views.Deliveries(), Views: w.views,
 		Secrets: w.secrets, Sender: webhook.NewSender(webhook.Config{Transport: w.net}), Schedule: w.schema,
 		IDs: w.ids, Now: w.now, Random: func() float64 { return 0.5 }, Limits: w.limits, Log: w.log, Shared: w.shared,
 	}

@@ -53,7 +53,7 @@ func (l *Lanes) shown(at domain.Instant) domain.Instant {
 // find looks an endpoint up. state is set if it gets nothing: what its deliveries
 // become, held if it is disabled and cancelled if there is none.
 func (l *Lanes) find(ctx context.Context, project, id string) (e projects.Endpoint, state domain.DeliveryState, err error) {
-	p, ok, err := l.config.Endpoints.Project(ctx, project)
+	p, ok, err := l.config.Views.Project(ctx, project)
 	if err != nil {
 		return e, "", err
 	}

@@ -31,7 +31,7 @@ func (a *app) openWebhooks(context.Context) (part process.Part, err error) {
 	version, _ := process.BuiltFrom()
 	sender := webhook.NewSender(webhook.Config{AllowPrivate: a.WebhookAllowPrivate, UserAgent: "payledger/" + version, Requests: a.room.Webhooks})
 	a.lanes = delivery.New(delivery.Config{
-		Ledger: a.ledger, Rows: a.views.Deliveries(), Endpoints: a.views, Secrets: secrets, Sender: sender, Schedule: a.WebhookSchedule,
+		Ledger: a.ledger, Rows: a.views.Deliveries(), Views: a.views, Secrets: secrets, Sender: sender, Schedule: a.WebhookSchedule,
 		IDs: a.ids, Now: time.Now, Log: a.Log, Tracer: a.tracer, Limits: delivery.Limits{Requests: a.room.Webhooks}, Shared: a.node != nil,
 	})
 	part.Stop = func() error { sender.Close(); return nil }
