@@ -196,7 +196,7 @@ func (s *sender) render(ctx context.Context, t *target, d deliveries.Delivery) (
 	n := webhook.Notification{EventID: d.Event, Kind: d.Kind, At: domain.IDTime(d.Event)}
 	if d.Kind == domain.KindEndpointTest {
 		n.Endpoint = t.id
-		body, err = webhook.Body(webhook.Render, n)
+		body, err = webhook.Body(n)
 		return body, "", err
 	}
 	n.Sequence, n.Position = d.Sequence, d.Position
@@ -221,7 +221,7 @@ func (s *sender) render(ctx context.Context, t *target, d deliveries.Delivery) (
 			object := p.Object()
 			n.Payment = &object
 		}
-		body, err = webhook.Body(webhook.Render, n)
+		body, err = webhook.Body(n)
 		return body, eventstore.CauseOf(r.Body).Trace, err
 	}
 	return nil, "", fmt.Errorf("the event log has no event %s at position %d, sequence %d of payment %s", d.Event, d.Position, d.Sequence, d.Payment)

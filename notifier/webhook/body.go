@@ -11,10 +11,6 @@ import (
 	"payledger/domain"
 )
 
-// Render is the version of the form that Body gives new notifications. The version is stored with
-// each notification, so that its bytes stay the same when the form changes before it is delivered.
-const Render = 1
-
 // Notification is the notification of one event to a merchant. Exactly one of Payment, Refund and
 // Endpoint is set, the one that Kind is about.
 type Notification struct {
@@ -29,7 +25,7 @@ type Notification struct {
 	Endpoint string                // endpoint.test: the id of the endpoint
 }
 
-// envelope is the form of version 1. A test of an endpoint is no event of the
+// envelope is the form of a notification. A test of an endpoint is no event of the
 // log: it has neither sequence nor position.
 type envelope struct {
 	ID        domain.ID      `json:"id"`
@@ -45,15 +41,11 @@ type tested struct {
 	EndpointID string `json:"endpoint_id"`
 }
 
-// Body renders a notification in a version of the form. It depends only on its arguments, and a
+// Body renders a notification. It depends only on its argument, as bodies are not stored, and a
 // payment's payload comes out byte for byte as the merchant sent it. The data of payment.* and
 // refund.* is the object as of the event, never with instructions; that of endpoint.test is
 // {"endpoint_id":"we_…"}, and such a body has no sequence and no position.
-func Body(render int, n Notification) ([]byte, error) {
-	if render != 1 {
-		return nil, fmt.Errorf("rendering event %s: version %d of the form of notifications is unknown to this program: start the one that recorded it, or a newer one",
-			n.EventID, render)
-	}
+func Body(n Notification) ([]byte, error) {
 	data, err := n.data()
 	if err != nil {
 		return nil, fmt.Errorf("rendering event %s: %w", n.EventID, err)

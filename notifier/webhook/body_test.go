@@ -69,7 +69,7 @@ func notifications(t testing.TB) map[domain.Kind]webhook.Notification {
 
 // TestBodiesStay compares each kind with its bytes in testdata/body, which are
 // never edited: a body under way must come out the same in every later
-// version. A changed form is another render version with files of its own.
+// version.
 func TestBodiesStay(t *testing.T) {
 	t.Parallel()
 	all := notifications(t)
@@ -78,7 +78,7 @@ func TestBodiesStay(t *testing.T) {
 		if !ok {
 			t.Fatalf("no notification of kind %s", kind)
 		}
-		got, err := webhook.Body(1, n)
+		got, err := webhook.Body(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,13 +120,8 @@ func TestBodyRefuses(t *testing.T) {
 		"a test of no endpoint":     change("endpoint.test", func(n *webhook.Notification) { n.Endpoint = "" }),
 		"a payload that is no JSON": change("payment.paid", func(n *webhook.Notification) { n.Payment.Payload = domain.JSON("{") }),
 	} {
-		if body, err := webhook.Body(1, n); err == nil || body != nil {
+		if body, err := webhook.Body(n); err == nil || body != nil {
 			t.Errorf("%s: rendered as %s", what, body)
-		}
-	}
-	for _, render := range []int{0, 2} {
-		if _, err := webhook.Body(render, all["payment.failed"]); err == nil {
-			t.Errorf("render version %d was accepted", render)
 		}
 	}
 }

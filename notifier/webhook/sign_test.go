@@ -94,7 +94,7 @@ func trials(t testing.TB) []trial {
 	older, newer, stranger := secretOf(t, 1), secretOf(t, 2), secretOf(t, 3)
 	var all []trial
 	for i := range 1000 {
-		body, err := webhook.Body(1, randomNotification(t, random))
+		body, err := webhook.Body(randomNotification(t, random))
 		if err != nil {
 			t.Fatal(err)
 		}
