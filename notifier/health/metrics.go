@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"payledger/eventstore"
 )
@@ -12,40 +13,42 @@ import (
 // Counter makes a counter, registered unless r is nil. Registering the same
 // name twice is a mistake in the program and panics.
 func Counter(r prometheus.Registerer, name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	Register(r, c)
-	return c
+	return promauto.With(r).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
 // CounterVec makes a counter for each value of a label. Those named here are
 // there from the beginning: a rate over one that appears misses its first.
 func CounterVec(r prometheus.Registerer, name, help string, label string, values ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	c := promauto.With(r).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	for _, v := range values {
 		c.WithLabelValues(v)
 	}
-	Register(r, c)
 	return c
 }
 
 // CounterFunc is a counter whose value is read from a function.
 func CounterFunc(r prometheus.Registerer, name, help string, value func() float64) {
-	Register(r, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+	promauto.With(r).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value)
 }
 
 // GaugeFunc is a gauge whose value is asked for.
 func GaugeFunc(r prometheus.Registerer, name, help string, value func() float64) {
-	Register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
+}
+
+// FlagFunc is a gauge that is 1 while what is asked for is so, else 0.
+func FlagFunc(r prometheus.Registerer, name, help string, is func() bool) {
+	GaugeFunc(r, name, help, func() float64 {
+		if is() {
+			return 1
+		}
+		return 0
+	})
 }
 
 // UpGauge is 1 while a part works; does completes "1 while …".
 func UpGauge(r prometheus.Registerer, part, does string, trouble func() error) {
-	GaugeFunc(r, "payledger_"+part+"_up", "1 while "+does+", 0 while an error prevents it.", func() float64 {
-		if trouble() != nil {
-			return 0
-		}
-		return 1
-	})
+	FlagFunc(r, "payledger_"+part+"_up", "1 while "+does+", 0 while an error prevents it.", func() bool { return trouble() == nil })
 }
 
 // Lag is how many events of the log follow a position, -1 if the log does not

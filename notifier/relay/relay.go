@@ -94,13 +94,8 @@ func New(c Config) *Relay {
 	health.GaugeFunc(c.Metrics, "payledger_relay_lag_seconds", "Age of the oldest event in the log that is not yet in JetStream; 0 when all are.",
 		func() float64 { return health.Age(c.Store, r.Position()) })
 	health.UpGauge(c.Metrics, "relay", "events reach JetStream", r.Err)
-	health.GaugeFunc(c.Metrics, "payledger_relay_refuses", "1 while the relay refuses a JetStream stream that is not of this log, until the operator has decided.",
-		func() float64 {
-			if errors.As(r.Err(), new(*bus.ForeignStreamError)) {
-				return 1
-			}
-			return 0
-		})
+	health.FlagFunc(c.Metrics, "payledger_relay_refuses", "1 while the relay refuses a JetStream stream that is not of this log, until the operator has decided.",
+		func() bool { return errors.As(r.Err(), new(*bus.ForeignStreamError)) })
 	return r
 }
 

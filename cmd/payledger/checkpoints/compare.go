@@ -14,6 +14,7 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
+	"payledger/notifier/health"
 	"payledger/projections/views"
 )
 
@@ -245,27 +246,29 @@ func (s *Signer) noteMissing(now time.Time) error {
 
 // Observe adds the metrics of the comparison and of the newest checkpoint.
 func (s *Signer) Observe(m prometheus.Registerer) {
-	gauge := func(name, help string, value func() float64) {
-		m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
-	}
-	gauge("payledger_log_compared_position", "Up to where the log was compared with its newest checkpoint since the start.",
+	health.GaugeFunc(m, "payledger_log_compared_position", "Up to where the log was compared with its newest checkpoint since the start.",
 		func() float64 { return float64(s.comparedTo.Load()) })
-	gauge("payledger_log_compared", "1 when the whole log was compared since the start, so that checkpoints are signed; 0 before, or when it cannot be.",
-		func() float64 {
+	health.FlagFunc(m, "payledger_log_compared", "1 when the whole log was compared since the start, so that checkpoints are signed; 0 before, or when it cannot be.",
+		func() bool {
 			select {
 			case <-s.compared:
-				if s.suspect == nil {
-					return 1
-				}
+				return s.suspect == nil
 			default:
+				return false
 			}
-			return 0
 		})
-	gauge("payledger_log_checkpoint_missing", "1 when the log was opened without its newest checkpoint.", func() float64 {
-		if s.missing != "" {
-			return 1
-		}
-		return 0
-	})
-	s.observeNewest(m)
+	health.FlagFunc(m, "payledger_log_checkpoint_missing", "1 when the log was opened without its newest checkpoint.",
+		func() bool { return s.missing != "" })
+	health.GaugeFunc(m, "payledger_log_checkpoint_cosignatures", "How many nodes of the cluster vouch for the newest checkpoint, as the leader counts them; 0 without a cluster.",
+		func() float64 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return float64(s.vouched)
+		})
+	health.GaugeFunc(m, "payledger_log_checkpoint_age_seconds", "Time since the newest checkpoint was signed or came from another node; while nothing is recorded none is signed.",
+		func() float64 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return max(0, s.Now().Sub(s.at).Seconds())
+		})
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"payledger/eventstore/translog"
 	"payledger/httpapi/merchant"
 )
@@ -63,19 +61,4 @@ func (s *Signer) cosigned(ctx context.Context, signed []byte) ([]byte, error) {
 	}
 	s.asked = s.Now()
 	return s.signed, nil
-}
-
-// observeNewest adds the metrics of the newest checkpoint.
-func (s *Signer) observeNewest(m prometheus.Registerer) {
-	gauge := func(name, help string, value func() float64) {
-		m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return value()
-		}))
-	}
-	gauge("payledger_log_checkpoint_cosignatures", "How many nodes of the cluster vouch for the newest checkpoint, as the leader counts them; 0 without a cluster.",
-		func() float64 { return float64(s.vouched) })
-	gauge("payledger_log_checkpoint_age_seconds", "Time since the newest checkpoint was signed or came from another node; while nothing is recorded none is signed.",
-		func() float64 { return max(0, s.Now().Sub(s.at).Seconds()) })
 }

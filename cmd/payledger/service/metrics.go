@@ -122,16 +122,9 @@ func (a *app) watchDirectory() {
 	if full != nil {
 		a.Log.Error().Err(full).Uint64("free_bytes", free).Uint64("min_free_bytes", floor).Msg("nothing new is recorded until there is room; reading goes on")
 	}
-	is := func(b bool) float64 {
-		if b {
-			return 1
-		}
-		return 0
-	}
-	health.GaugeFunc(a.metrics, "payledger_log_suspended", "1 while nothing more is recorded, because the event log is damaged or its file is not at its place.",
-		func() float64 { return is(a.ready() != nil) })
-	health.GaugeFunc(a.metrics, "payledger_log_damaged", "1 when damage to the event log was found since the start.",
-		func() float64 { return is(a.store.Damaged()) })
+	health.FlagFunc(a.metrics, "payledger_log_suspended", "1 while nothing more is recorded, because the event log is damaged or its file is not at its place.",
+		func() bool { return a.ready() != nil })
+	health.FlagFunc(a.metrics, "payledger_log_damaged", "1 when damage to the event log was found since the start.", a.store.Damaged)
 	health.GaugeFunc(a.metrics, "payledger_disk_free_bytes", "Free bytes on the disk of the data directory.", func() float64 {
 		free, err := bolt.FreeSpace(string(a.dir))
 		if err != nil {
@@ -185,22 +178,12 @@ func (a *app) suspense() map[string]float64 {
 	return amounts
 }
 
-// labelled is a gauge whose values are asked for, by the value of its label.
-type labelled struct {
-	desc   *prometheus.Desc
-	values func() map[string]float64
-}
-
-func newLabelled(name, help, label string, values func() map[string]float64) labelled {
-	return labelled{prometheus.NewDesc(name, help, []string{label}, nil), values}
-}
-
-// Describe implements prometheus.Collector.
-func (l labelled) Describe(to chan<- *prometheus.Desc) { to <- l.desc }
-
-// Collect implements prometheus.Collector.
-func (l labelled) Collect(to chan<- prometheus.Metric) {
-	for label, v := range l.values() {
-		to <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, v, label)
-	}
+// newLabelled is a gauge whose values are asked for, by the value of its label.
+func newLabelled(name, help, label string, values func() map[string]float64) prometheus.Collector {
+	desc := prometheus.NewDesc(name, help, []string{label}, nil)
+	return prometheus.CollectorFunc(func(to chan<- prometheus.Metric) {
+		for label, v := range values() {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, label)
+		}
+	})
 }

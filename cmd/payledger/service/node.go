@@ -59,37 +59,29 @@ func ofNode(path string) bool {
 // leads itself.
 func watchNode(m prometheus.Registerer, node *clusternode.Node) {
 	began := time.Now()
-	gauge := func(name, help string, value func(replog.Status) float64) {
-		health.GaugeFunc(m, name, help, func() float64 {
-			s := replog.Status{Ready: true, GroupAt: time.Now()}
-			if node != nil {
-				s = node.Store.Status()
-			}
-			return value(s)
-		})
-	}
-	is := func(b bool) float64 {
-		if b {
-			return 1
+	status := func() replog.Status {
+		if node == nil {
+			return replog.Status{Ready: true, GroupAt: time.Now()}
 		}
-		return 0
+		return node.Store.Status()
 	}
-	gauge("payledger_cluster_leader", "1 while this server writes the log and does what follows from it; of the nodes of a cluster one does.",
-		func(s replog.Status) float64 { return is(s.Ready) })
-	gauge("payledger_cluster_stopped", "1 when this node takes no part any more, because its log and that of the cluster differ.",
-		func(s replog.Status) float64 { return is(s.Stopped != "") })
-	gauge("payledger_cluster_unable", "1 while this node cannot be the leader: it records nothing, because its disk is full or its log damaged, its clock is off, or it is being stopped.",
-		func(s replog.Status) float64 { return is(s.Unfit != "") })
-	gauge("payledger_cluster_groups", "Number of the last group of commits of the cluster's common write-ahead log that this node has; 0 without a cluster.",
-		func(s replog.Status) float64 { return float64(s.Message) })
-	gauge("payledger_cluster_lag_groups", "Groups of commits of the cluster's log that are known to this node and that it does not have.",
-		func(s replog.Status) float64 { return float64(s.Last - s.Message) })
-	gauge("payledger_cluster_group_age_seconds", "Time since this node got its last group of commits, or since its start; 0 without a cluster.",
-		func(s replog.Status) float64 {
-			if s.GroupAt.IsZero() {
-				s.GroupAt = began
+	health.FlagFunc(m, "payledger_cluster_leader", "1 while this server writes the log and does what follows from it; of the nodes of a cluster one does.",
+		func() bool { return status().Ready })
+	health.FlagFunc(m, "payledger_cluster_stopped", "1 when this node takes no part any more, because its log and that of the cluster differ.",
+		func() bool { return status().Stopped != "" })
+	health.FlagFunc(m, "payledger_cluster_unable", "1 while this node cannot be the leader: it records nothing, because its disk is full or its log damaged, its clock is off, or it is being stopped.",
+		func() bool { return status().Unfit != "" })
+	health.GaugeFunc(m, "payledger_cluster_groups", "Number of the last group of commits of the cluster's common write-ahead log that this node has; 0 without a cluster.",
+		func() float64 { return float64(status().Message) })
+	health.GaugeFunc(m, "payledger_cluster_lag_groups", "Groups of commits of the cluster's log that are known to this node and that it does not have.",
+		func() float64 { s := status(); return float64(s.Last - s.Message) })
+	health.GaugeFunc(m, "payledger_cluster_group_age_seconds", "Time since this node got its last group of commits, or since its start; 0 without a cluster.",
+		func() float64 {
+			at := status().GroupAt
+			if at.IsZero() {
+				at = began
 			}
-			return max(0, time.Since(s.GroupAt).Seconds())
+			return max(0, time.Since(at).Seconds())
 		})
 }
 

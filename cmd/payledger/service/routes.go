@@ -22,6 +22,7 @@ import (
 	"payledger/eventstore"
 	"payledger/httpapi/wire"
 	"payledger/notifier/connector"
+	"payledger/notifier/health"
 )
 
 // routes are the rules and connectors in use, and the file they come from.
@@ -210,9 +211,8 @@ func (r *routes) degraded() []string {
 
 // watch registers the metric of the routing rules, and warns when there are none.
 func (r *routes) watch(m prometheus.Registerer) {
-	m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "payledger_routing_rules", Help: "Rules that give payments their route; with 0 every new payment is refused.",
-	}, func() float64 { return float64(len(r.set.Table())) }))
+	health.GaugeFunc(m, "payledger_routing_rules", "Rules that give payments their route; with 0 every new payment is refused.",
+		func() float64 { return float64(len(r.set.Table())) })
 	m.MustRegister(newLabelled("payledger_route_paused",
 		"1 while the operator has paused the route: it gets no payments, and no attempt begins on it.", "route", func() map[string]float64 {
 			paused := make(map[string]float64)
