@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,41 +47,31 @@ type WatchdogConfig struct {
 type Watchdog struct {
 	config WatchdogConfig
 	parts  []*watched
-	stall  time.Duration // without movement, while work waits
-	pause  time.Duration // between repairs, at most
-
-	mu      sync.Mutex
-	waiting []string // for Degraded
 }
 
 // watched is a part that moves work on.
 type watched struct {
 	name   string // as the metric calls it
 	waits  string // the sentence for Degraded
-	stream string // the JetStream stream whose repair may help; empty: none
+	stream string // the JetStream stream whose repair may help
 	look   func(context.Context) (moved uint64, waiting bool)
 
 	moved   uint64
 	since   time.Time // it last moved, or had nothing to do
-	stalled bool
+	stalled atomic.Bool
 }
 
 // NewWatchdog makes a watchdog; Run lets it work.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
-	w := &Watchdog{config: c, stall: cmp.Or(c.Stall, 15*time.Second), pause: cmp.Or(c.MaxPause, 10*time.Minute)}
+	c.Stall, c.MaxPause = cmp.Or(c.Stall, 15*time.Second), cmp.Or(c.MaxPause, 10*time.Minute)
+	w := &Watchdog{config: c}
 	w.parts = []*watched{
 		{name: "relay", stream: bus.EventsStream, look: c.Relay.Progress, waits: "Events are not copied to NATS; subscribers wait."},
 		{name: "enforcer", stream: bus.SignalsStream, look: c.Enforcer.Progress, waits: "Providers' outcomes wait."},
 	}
 	for _, p := range w.parts {
-		health.Register(c.Metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payledger_stalled", Help: "1 while work waits for the part and nothing moves.", ConstLabels: prometheus.Labels{"part": p.name},
-		}, func() float64 {
-			if slices.Contains(w.Degraded(), p.waits) {
-				return 1
-			}
-			return 0
-		}))
+		health.FlagFunc(prometheus.WrapRegistererWith(prometheus.Labels{"part": p.name}, c.Metrics), "payledger_stalled",
+			"1 while work waits for the part and nothing moves.", p.stalled.Load)
 	}
 	return w
 }
@@ -93,10 +82,12 @@ const parkingFails = "Signals that cannot be judged wait to be parked; of a rout
 
 // Degraded returns a sentence for each kind of work that waits without progress
 // at present; none while all is well. The ledger itself goes on.
-func (w *Watchdog) Degraded() []string {
-	w.mu.Lock()
-	waiting := slices.Clone(w.waiting)
-	w.mu.Unlock()
+func (w *Watchdog) Degraded() (waiting []string) {
+	for _, p := range w.parts {
+		if p.stalled.Load() {
+			waiting = append(waiting, p.waits)
+		}
+	}
 	if w.config.Enforcer.ParkingFails() {
 		waiting = append(waiting, parkingFails)
 	}
@@ -109,7 +100,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		p.since = time.Now()
 	}
 	var e escalation
-	for health.Pause(ctx, w.stall/5) {
+	for health.Pause(ctx, w.config.Stall/5) {
 		worst := w.look(ctx, time.Now())
 		if worst == nil || w.config.Server == nil || w.config.Conn.Err() != nil || w.config.Server.Err() != nil {
 			continue // Server.Run repairs the faults that it finds
@@ -117,7 +108,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		if w.config.Server.Deserted() {
 			continue
 		}
-		renew, due := e.next(time.Now(), w.stall, w.pause)
+		renew, due := e.next(time.Now(), w.config.Stall, w.config.MaxPause)
 		if !due {
 			continue
 		}
@@ -140,32 +131,23 @@ func (w *Watchdog) Run(ctx context.Context) error {
 // look updates the state of all parts and returns the first one without progress
 // for stall: those after it wait for it.
 func (w *Watchdog) look(ctx context.Context, now time.Time) (worst *watched) {
-	var waiting []string
 	for _, p := range w.parts {
 		moved, waits := p.look(ctx)
 		if moved != p.moved || !waits {
 			p.moved, p.since = moved, now
-			if p.stalled {
-				p.stalled = false
+			if p.stalled.Swap(false) {
 				w.config.Log.Info().Str("part", p.name).Msg("work moves again")
 			}
 		}
-		if now.Sub(p.since) >= w.stall {
-			if worst == nil && p.stream != "" {
+		if now.Sub(p.since) >= w.config.Stall {
+			if worst == nil {
 				worst = p
 			}
-			if !p.stalled {
-				p.stalled = true
+			if !p.stalled.Swap(true) {
 				w.config.Log.Error().Str("part", p.name).Msg(p.waits + w.advice())
 			}
 		}
-		if p.stalled {
-			waiting = append(waiting, p.waits)
-		}
 	}
-	w.mu.Lock()
-	w.waiting = waiting
-	w.mu.Unlock()
 	return worst
 }
 
