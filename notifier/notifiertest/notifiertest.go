@@ -24,8 +24,7 @@ func Relay(c *bus.Conn, b *bustest.Book) *relay.Relay { return MeasuredRelay(c, 
 // MeasuredRelay is Relay with metrics.
 func MeasuredRelay(c *bus.Conn, b *bustest.Book, metrics prometheus.Registerer) *relay.Relay {
 	return relay.New(relay.Config{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop(), Metrics: metrics, Times: relay.Times{
-		Retry:   healthtest.Quick(),
-		Foreign: 50 * time.Millisecond, Watch: 50 * time.Millisecond, Sweep: time.Hour, Answer: 5 * time.Second,
+		Retry: healthtest.Quick(), Watch: 50 * time.Millisecond, Sweep: time.Hour, Answer: 5 * time.Second,
 	}})
 }
 

@@ -2,14 +2,13 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
 
 	"payledger/eventstore"
 	"payledger/notifier/bus"
@@ -29,13 +28,10 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		return nil, 0, err
 	}
 	from, reason, err := r.compare(ctx, stream)
-	if err == nil && reason == "" && 0 < r.suspect && r.suspect <= from {
-		reason, err = first(r.compareRange(ctx, stream, r.suspect-1, r.suspect))
-	}
 	if err != nil {
 		return nil, 0, err
 	}
-	if reason != "" {
+	if reason = cmp.Or(reason, r.damage); reason != "" {
 		if !conn.Embedded() {
 			return nil, 0, &bus.ForeignStreamError{Stream: bus.EventsStream, Reason: reason}
 		}
@@ -46,7 +42,7 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		}
 		from = 0
 	}
-	r.suspect, r.swept = 0, sweep{}
+	r.damage, r.swept = "", sweep{}
 	if conn.Embedded() {
 		r.readers.Keep(ctx, stream)
 	}
@@ -78,7 +74,10 @@ func (r *Relay) compare(ctx context.Context, stream jetstream.Stream) (from even
 	// still be accepted, since they expect only a number. Enough are compared for the foreign one to
 	// be among them.
 	const tail = 2 * bus.PublishAhead
-	reason, err = first(r.compareRange(ctx, stream, from-min(from, tail), from))
+	bad, err := r.compareRange(ctx, stream, from-min(from, tail), from)
+	if len(bad) > 0 {
+		reason = bad[0].reason
+	}
 	return from, reason, err
 }
 
@@ -89,52 +88,74 @@ type mismatch struct {
 	differs bool // there is another in its place
 }
 
-func first(all []mismatch, err error) (reason string, _ error) {
-	if len(all) > 0 {
-		reason = all[0].reason
-	}
-	return reason, err
-}
-
 // compareRange checks the messages after one position up to another against
 // their records.
-func (r *Relay) compareRange(ctx context.Context, stream jetstream.Stream, after, to eventstore.Position) ([]mismatch, error) {
-	all := make([]mismatch, to-after)
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(32)
+func (r *Relay) compareRange(ctx context.Context, stream jetstream.Stream, after, to eventstore.Position) (bad []mismatch, err error) {
+	read := r.readAtOnce(ctx, stream, after, to)
 	for record, err := range r.config.Store.Scan(ctx, after, eventstore.Filter{}) {
 		if err != nil {
-			return nil, errors.Join(err, g.Wait())
+			return nil, err
 		}
 		if record.Position > to {
 			break
 		}
-		g.Go(func() (err error) {
-			all[record.Position-after-1], err = compareOne(gctx, stream, record)
-			return err
-		})
+		if m := read[record.Position]; m != nil && compareOne(record, m.Subject(), m.Data()) == (mismatch{}) {
+			continue
+		}
+		var found mismatch
+		msg, err := stream.GetMsg(ctx, uint64(record.Position))
+		switch {
+		case err == nil:
+			found = compareOne(record, msg.Subject, msg.Data)
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			found = mismatch{record.Position, fmt.Sprintf("its event %d is missing", record.Position), false}
+		default:
+			return nil, fmt.Errorf("reading the JetStream stream %s: %w", bus.EventsStream, err)
+		}
+		if found.reason != "" {
+			bad = append(bad, found)
+		}
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(m mismatch) bool { return m.reason == "" }), nil
+	return bad, nil
 }
 
-func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.Stored) (mismatch, error) {
-	msg, err := stream.GetMsg(ctx, uint64(record.Position))
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return mismatch{record.Position, fmt.Sprintf("its event %d is missing", record.Position), false}, nil
-	case err != nil:
-		return mismatch{}, fmt.Errorf("reading the JetStream stream %s: %w", bus.EventsStream, err)
-	case !bytes.Equal(msg.Data, record.Body):
-		return mismatch{record.Position, fmt.Sprintf("its event %d is not the one in the log", record.Position), true}, nil
+// readAtOnce reads messages of a range with a consumer that ends by itself: a request for each makes
+// five times the garbage. It may leave out any, so each that is missing or differs has to be asked for.
+// Where several servers keep EVENTS it reads none: a consumer may read another copy than that of the leader.
+func (r *Relay) readAtOnce(ctx context.Context, stream jetstream.Stream, after, to eventstore.Position) map[eventstore.Position]jetstream.Msg {
+	if r.config.Conn.Replicas() > 1 {
+		return nil
+	}
+	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(after) + 1,
+		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Second,
+	})
+	if err != nil {
+		return nil
+	}
+	batch, err := consumer.FetchNoWait(int(to - after))
+	if err != nil {
+		return nil
+	}
+	read := make(map[eventstore.Position]jetstream.Msg, to-after)
+	for m := range batch.Messages() {
+		if at, err := m.Metadata(); err == nil {
+			read[eventstore.Position(at.Sequence.Stream)] = m
+		}
+	}
+	return read
+}
+
+// compareOne compares the message at a record's position with the record.
+func compareOne(record eventstore.Stored, subject string, body []byte) mismatch {
+	if !bytes.Equal(body, record.Body) {
+		return mismatch{record.Position, fmt.Sprintf("its event %d is not the one in the log", record.Position), true}
 	}
 	typ, err := eventstore.TypeOf(record.Body)
-	if want := bus.EventSubject(record.Stream.Project, typ); err == nil && msg.Subject != want {
-		return mismatch{record.Position, fmt.Sprintf("its event %d is on the subject %s, where an older payledger published it, and not on %s", record.Position, msg.Subject, want), false}, nil
+	if want := bus.EventSubject(record.Stream.Project, typ); err == nil && subject != want {
+		return mismatch{record.Position, fmt.Sprintf("its event %d is on the subject %s, where an older payledger published it, and not on %s", record.Position, subject, want), false}
 	}
-	return mismatch{}, nil
+	return mismatch{}
 }
 
 // sweep is a slow comparison of all of EVENTS with the log. JetStream skips a message that it
@@ -142,22 +163,22 @@ func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.
 type sweep struct {
 	upTo    eventstore.Position // compared in this pass; 0: none is under way
 	began   time.Time           // the last pass
-	missing []mismatch          // the first in this pass
+	missing string              // the first in this pass
 	unclear bool                // the log itself may be damaged
 }
 
 // sweepAtOnce events are compared at each check of an idle JetStream stream.
 const sweepAtOnce = 512
 
-// sweepOn compares the next events, and at the end of a pass returns the first one that EVENTS
-// lacks. It returns none if in the pass an event differed or could not be compared: JetStream has
+// sweepOn compares the next events, and at the end of a pass says which one EVENTS
+// lacks first. It says nothing if in the pass an event differed or could not be compared: JetStream has
 // checksums too, so the log may be damaged and EVENTS the only good copy, which payledger restore
 // --then takes.
-func (r *Relay) sweepOn(ctx context.Context, stream jetstream.Stream) []mismatch {
+func (r *Relay) sweepOn(ctx context.Context, stream jetstream.Stream) (missing string) {
 	w, last := &r.swept, r.Position()
 	if w.upTo == 0 {
 		if last == 0 || time.Since(w.began) < r.times.Sweep {
-			return nil
+			return ""
 		}
 		*w = sweep{began: time.Now()}
 	}
@@ -175,16 +196,14 @@ func (r *Relay) sweepOn(ctx context.Context, stream jetstream.Stream) []mismatch
 				" differ, so one of them was altered: stop the server, keep a copy of nats/, and run payledger verify")
 			break
 		}
-		if len(w.missing) == 0 {
-			w.missing = []mismatch{m}
-		}
+		w.missing = cmp.Or(w.missing, m.reason)
 	}
 	if w.upTo < last {
-		return nil
+		return ""
 	}
 	w.upTo = 0
 	if w.unclear {
-		return nil
+		return ""
 	}
 	return w.missing
 }

@@ -3,6 +3,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,8 +44,8 @@ type Config struct {
 type Relay struct {
 	config  Config
 	trouble health.State
-	copied  atomic.Uint64       // position of the last event known to be in EVENTS
-	suspect eventstore.Position // whose event EVENTS does not hold, as watch found; 0: none
+	copied  atomic.Uint64 // position of the last event known to be in EVENTS
+	damage  string        // of EVENTS, as watch found; empty: none is known
 	swept   sweep
 	rebuilt prometheus.Counter
 	readers *bus.Durables
@@ -53,11 +54,10 @@ type Relay struct {
 
 // Times are the relay's pauses.
 type Times struct {
-	Retry   health.Backoff // after a failure
-	Foreign time.Duration  // after a refusal, which only the operator can lift
-	Watch   time.Duration  // between checks of an idle JetStream stream
-	Sweep   time.Duration  // between the beginnings of comparisons of all of it, at least
-	Answer  time.Duration  // for JetStream's answer
+	Retry  health.Backoff // after a failure
+	Watch  time.Duration  // between checks of an idle JetStream stream
+	Sweep  time.Duration  // between the beginnings of comparisons of all of it, at least
+	Answer time.Duration  // for JetStream's answer
 }
 
 // gather is how long an event waits for others before it is published. Each publishing
@@ -66,24 +66,14 @@ type Times struct {
 // twentieth more at 16, and the same at 64.
 const gather = time.Millisecond
 
-// answerTimeout is how long JetStream may take to answer for a published event.
-const answerTimeout = 5 * time.Second
-
 // New makes a relay; Run lets it work.
 func New(c Config) *Relay {
 	r := &Relay{
-		config:  c,
-		trouble: health.State{Log: c.Log, Part: "relay"},
-		times:   c.Times,
-	}
-	if c.Times == (Times{}) {
-		r.times = Times{
-			Retry:   health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
-			Foreign: 15 * time.Second,
-			Watch:   2 * time.Second,
-			Sweep:   time.Hour,
-			Answer:  answerTimeout,
-		}
+		config: c, trouble: health.State{Log: c.Log, Part: "relay"},
+		times: cmp.Or(c.Times, Times{
+			Retry: health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
+			Watch: 2 * time.Second, Sweep: time.Hour, Answer: 5 * time.Second,
+		}),
 	}
 	r.readers = bus.NewDurables(c.Conn, c.Log, c.Metrics)
 	r.rebuilt = health.Counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and rebuilt.")
@@ -128,12 +118,6 @@ func (r *Relay) Run(ctx context.Context) error {
 			return fmt.Errorf("relay: %w", err)
 		}
 		r.trouble.Set(err)
-		if errors.As(err, new(*bus.ForeignStreamError)) {
-			if !health.Pause(ctx, r.times.Foreign) {
-				return nil
-			}
-			continue
-		}
 		if !r.times.Retry.Wait(ctx) {
 			return nil
 		}
@@ -236,13 +220,11 @@ func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, answersWait 
 		case time.Since(moved) > r.times.Answer:
 			return errors.New("publishing to JetStream: no answer")
 		}
-		var bad []mismatch
 		if r.config.Conn.Embedded() && !answersWait() && copied-before < sweepAtOnce {
-			bad = r.sweepOn(ctx, stream)
+			r.damage = r.sweepOn(ctx, stream)
 		}
-		if len(bad) > 0 {
-			r.suspect = bad[0].at
-			return fmt.Errorf("the JetStream stream %s is damaged: %s", bus.EventsStream, bad[0].reason)
+		if r.damage != "" {
+			return fmt.Errorf("the JetStream stream %s is damaged: %s", bus.EventsStream, r.damage)
 		}
 		if r.config.Conn.Embedded() {
 			r.readers.Keep(ctx, stream)
