@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -327,27 +328,32 @@ func TestFatalStoreErrorsEndTheWork(t *testing.T) {
 // TestEnforcerSurvivesTheLossOfItsStreams.
 func TestEnforcerSurvivesTheLossOfItsStreams(t *testing.T) {
 	t.Parallel()
-	c := newCourt(t)
-	sandbox := connector.NewSandbox(c.conn.NATS(), time.Now)
-	for _, lose := range []func() error{
-		func() error { return c.conn.JetStream().DeleteStream(t.Context(), bus.SignalsStream) },
-		func() error { return c.conn.JetStream().DeleteStream(t.Context(), bus.ParkedStream) },
-		func() error {
-			return c.conn.JetStream().DeleteConsumer(t.Context(), bus.SignalsStream, bus.RouteConsumer(domain.SandboxRoute))
+	for what, lose := range map[string]func(context.Context, jetstream.JetStream) error{
+		"SIGNALS": func(ctx context.Context, js jetstream.JetStream) error {
+			return js.DeleteStream(ctx, bus.SignalsStream)
+		},
+		"PARKED": func(ctx context.Context, js jetstream.JetStream) error { return js.DeleteStream(ctx, bus.ParkedStream) },
+		"consumer": func(ctx context.Context, js jetstream.JetStream) error {
+			return js.DeleteConsumer(ctx, bus.SignalsStream, bus.RouteConsumer(domain.SandboxRoute))
 		},
 	} {
-		if err := lose(); err != nil {
-			t.Fatal(err)
-		}
-		p := c.Routed(t)
-		if reply, err := sandbox.SignalPayment(healthtest.Within(t), p, domain.OutcomePaid, bustest.Paid(p).Reference); err != nil || reply.Result != domain.SignalApplied {
-			t.Errorf("%+v, %v", reply, err)
-		}
-		c.ready(t)
-		subject := bus.SignalSubject(domain.SandboxRoute, bustest.Project, c.IDs.Next())
-		if reply := c.send(t, subject, []byte("poison")); reply.Result != domain.SignalParked {
-			t.Errorf("%+v", reply)
-		}
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := newCourt(t)
+			sandbox := connector.NewSandbox(c.conn.NATS(), time.Now)
+			if err := lose(t.Context(), c.conn.JetStream()); err != nil {
+				t.Fatal(err)
+			}
+			p := c.Routed(t)
+			if reply, err := sandbox.SignalPayment(healthtest.Within(t), p, domain.OutcomePaid, bustest.Paid(p).Reference); err != nil || reply.Result != domain.SignalApplied {
+				t.Errorf("%+v, %v", reply, err)
+			}
+			c.ready(t)
+			subject := bus.SignalSubject(domain.SandboxRoute, bustest.Project, c.IDs.Next())
+			if reply := c.send(t, subject, []byte("poison")); reply.Result != domain.SignalParked {
+				t.Errorf("%+v", reply)
+			}
+		})
 	}
 }
 

@@ -26,9 +26,10 @@ func TestRequestBytes(t *testing.T) {
 	sent := make(chan string, 1)
 	r := newReceivers(func(_ string, c net.Conn) {
 		var seen strings.Builder
-		request(bufio.NewReader(io.TeeReader(c, &seen)))
-		sent <- seen.String()
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // see the outcome
+		for in := bufio.NewReader(io.TeeReader(c, &seen)); request(in); seen.Reset() {
+			sent <- seen.String()
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // see the outcome
+		}
 	})
 	defer r.end()
 	r.config.UserAgent = "payledger/1.2"
@@ -48,8 +49,11 @@ func TestRequestBytes(t *testing.T) {
 			"Webhook-Timestamp: 1614265330\r\n" +
 			"\r\n" +
 			`{"test": 2432232314}`
-		if got := <-sent; got != want || !o.Delivered {
-			t.Errorf("%+v after\n%s\nwant\n%s", o, got, want)
+		if !o.Delivered {
+			t.Fatalf("%+v", o)
+		}
+		if got := <-sent; got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
 		}
 	}
 }

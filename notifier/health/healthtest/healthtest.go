@@ -33,7 +33,7 @@ import (
 // to five times what is alive, unless GOGC says how far: most are over before collecting
 // more often pays. Benchmarks measure with Go's default. A TestMain calls it.
 func Overlap() {
-	if err := flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0)))); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(max(16, runtime.GOMAXPROCS(0)))); err != nil {
 		panic(err)
 	}
 	benchmarks := slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.bench=") })
