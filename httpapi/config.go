@@ -33,12 +33,8 @@ type Config struct {
 	Connectors Connectors
 }
 
-// checked fills in the defaults and refuses what cannot work.
+// checked fills in the defaults of what is not the merchants', and refuses what cannot work.
 func (c Config) checked() (Config, error) {
-	var err error
-	if c.Config, err = c.Checked(); err != nil {
-		return c, err
-	}
 	if c.Webhooks != nil && len(c.RetrySchedule) == 0 {
 		return c, errors.New("httpapi: RetrySchedule is needed with Webhooks")
 	}

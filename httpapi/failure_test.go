@@ -14,6 +14,7 @@ import (
 	"payledger/eventstore/memory"
 	"payledger/httpapi/admin"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -179,14 +180,11 @@ func TestReadiness(t *testing.T) {
 func TestPanicsAreAnswered(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	cfg, err := s.cfg.checked()
+	m, err := merchant.New(s.cfg.Config.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := edge.New(cfg.Edge(s.cfg.Log, nil, "test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := edge.New(m.Config().Edge(s.cfg.Log, nil, "test"))
 	serve := func(f func(*edge.Exchange)) (w *httptest.ResponseRecorder, panicked any) {
 		w = httptest.NewRecorder()
 		defer func() { panicked = recover() }()

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gorilla/mux"
+
 	"payledger/domain/projects"
 	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
@@ -13,8 +15,6 @@ import (
 	"payledger/httpapi/peer"
 	"payledger/httpapi/settlements"
 	"payledger/httpapi/webhooks"
-
-	"github.com/gorilla/mux"
 )
 
 // api is the public handler.
@@ -93,21 +93,17 @@ func New(cfg Config) (http.Handler, error) {
 }
 
 func newAPI(cfg Config) (*api, error) {
-	cfg, err := cfg.checked()
-	if err != nil {
-		return nil, err
-	}
-	public := cfg.Edge(cfg.Log, cfg.Metrics, "public")
-	public.Untraced = []string{"/livez", "/readyz"} // asked every few seconds
-	e, err := edge.New(public)
-	if err != nil {
-		return nil, err
-	}
 	m, err := merchant.New(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
-	a := &api{Server: e, cfg: cfg, m: m, hooks: webhooks.New(cfg.Config, m)}
+	cfg.Config = m.Config()
+	if cfg, err = cfg.checked(); err != nil {
+		return nil, err
+	}
+	public := cfg.Edge(cfg.Log, cfg.Metrics, "public")
+	public.Untraced = []string{"/livez", "/readyz"} // asked every few seconds
+	a := &api{Server: edge.New(public), cfg: cfg, m: m, hooks: webhooks.New(cfg.Config, m)}
 	if a.pages, err = docs.New(cfg.docs()); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
 	"payledger/domain"
 	"payledger/domain/installation"
 	"payledger/domain/projects"
@@ -15,9 +18,6 @@ import (
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/peer"
 	"payledger/httpapi/wire"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 )
 
 // admin is the handler of the program's own administration.
@@ -233,18 +233,12 @@ func (a *admin) routes() []edge.Route {
 // followed events ends with the request's context, when the server begins to stop or when the store
 // is closed.
 func New(cfg Config) (http.Handler, error) {
-	var err error
-	if cfg.Config, err = cfg.Checked(); err != nil {
-		return nil, err
-	}
-	e, err := edge.New(cfg.Edge(cfg.Log, cfg.Metrics, "admin"))
-	if err != nil {
-		return nil, err
-	}
 	api, err := merchant.New(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
+	cfg.Config = api.Config()
+	e := edge.New(cfg.Edge(cfg.Log, cfg.Metrics, "admin"))
 	if cfg.Settling == nil {
 		cfg.Settling = new(sync.Mutex)
 	}

@@ -13,26 +13,46 @@ import (
 	"strings"
 	"time"
 
-	"payledger/domain"
-	"payledger/domain/projects"
-	"payledger/eventstore/tracing"
-	"payledger/httpapi/wire"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/domain/projects"
+	"payledger/eventstore/tracing"
+	"payledger/httpapi/wire"
 )
 
 // Server is what every request meets first, whichever handler it is for.
 type Server struct {
-	now        func() time.Time
+	config     Config
 	requestIDs *domain.IDs
 	problems   problems
-	metrics    *metrics
-	tracer     *tracing.Tracer
-	untraced   []string
-	log        zerolog.Logger
+	metrics    metrics
+}
+
+// Config is what a server works with.
+type Config struct {
+	Now       func() time.Time
+	Entropy   io.Reader // of request ids
+	PublicURL string    // base of problem types, without a trailing slash
+	Log       zerolog.Logger
+	Metrics   prometheus.Registerer // nil: none
+	Listener  string                // label of the metrics: public or admin
+	Tracer    *tracing.Tracer       // nil: requests have no spans
+	Untraced  []string              // paths whose requests have none
+
+	// Explain maps an error of other packages to a problem; false: it does not know the error.
+	Explain func(error) (wire.Problem, bool)
+}
+
+// New registers the metrics of a listener.
+func New(c Config) *Server {
+	return &Server{
+		config: c, requestIDs: domain.NewIDs(c.Now, c.Entropy, domain.ID{}), problems: newProblems(c.PublicURL, c.Explain),
+		metrics: newMetrics(c.Metrics, c.Listener),
+	}
 }
 
 // Exchange is one request with its answer, and what is known of both. It is the http.ResponseWriter
@@ -66,24 +86,24 @@ type Exchange struct {
 func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String()}
-		start := e.now()
+		start := e.config.Now()
 		x.Header().Set("X-Request-Id", x.ID)
 		if lines := r.Header["Traceparent"]; len(lines) == 1 {
 			x.Trace, _ = domain.ParseTraceparent(lines[0]) // one that is malformed must be ignored
 		}
-		e.metrics.begin()
-		if e.tracer != nil && !slices.Contains(e.untraced, r.URL.Path) {
-			x.span = e.tracer.Receive(x.Trace)
+		e.metrics.inFlight.Inc()
+		if e.config.Tracer != nil && !slices.Contains(e.config.Untraced, r.URL.Path) {
+			x.span = e.config.Tracer.Receive(x.Trace)
 			x.Trace = x.span.Traceparent(x.Trace) // what follows from the request is below its span
 		}
 		defer func() {
 			v := recover()
 			cut := v == http.ErrAbortHandler //nolint:errorlint // identity is its contract
 			if v != nil && !cut {
-				e.log.Error().Str("request_id", x.ID).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("handler panicked")
+				e.config.Log.Error().Str("request_id", x.ID).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("handler panicked")
 				cut = !x.Fail(fmt.Errorf("panic: %v", v))
 			}
-			took := e.now().Sub(start)
+			took := e.config.Now().Sub(start)
 			e.metrics.end(x, took)
 			x.record(took)
 			if x.span.Recorded() {
@@ -102,7 +122,7 @@ func (x *Exchange) record(took time.Duration) {
 	if x.alarm || (x.status >= http.StatusInternalServerError && !errors.Is(x.err, context.Canceled)) {
 		level = zerolog.ErrorLevel
 	}
-	rec := x.edge.log.WithLevel(level)
+	rec := x.edge.config.Log.WithLevel(level)
 	if rec == nil {
 		return
 	}
@@ -255,36 +275,4 @@ func (x *Exchange) Fail(err error) bool {
 	}
 	x.ReplyBytes(p.Status, "application/problem+json", body)
 	return true
-}
-
-// Config is what an edge works with.
-type Config struct {
-	Now       func() time.Time
-	Entropy   io.Reader // of request ids
-	PublicURL string    // base of problem types, without a trailing slash
-	Log       zerolog.Logger
-	Metrics   prometheus.Registerer // nil: none
-	Listener  string                // label of the metrics: public or admin
-	Tracer    *tracing.Tracer       // nil: requests have no spans
-	Untraced  []string              // paths whose requests have none
-
-	// Explain maps an error of other packages to a problem; false: it does not know the error.
-	Explain func(error) (wire.Problem, bool)
-}
-
-// New registers the metrics of a listener.
-func New(c Config) (*Server, error) {
-	m, err := newMetrics(c.Metrics, c.Listener)
-	if err != nil {
-		return nil, err
-	}
-	return &Server{
-		now:        c.Now,
-		requestIDs: domain.NewIDs(c.Now, c.Entropy, domain.ID{}),
-		problems:   newProblems(c.PublicURL, c.Explain),
-		metrics:    m,
-		tracer:     c.Tracer,
-		untraced:   c.Untraced,
-		log:        c.Log,
-	}, nil
 }

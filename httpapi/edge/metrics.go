@@ -6,52 +6,36 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // metrics observes requests. Labels come from fixed lists, never from what a
-// client sent. A nil *metrics observes nothing.
+// client sent.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 }
 
-// newMetrics registers the metrics of one listener, "public" or "admin".
-func newMetrics(to prometheus.Registerer, listener string) (*metrics, error) {
-	if to == nil {
-		return nil, nil
-	}
-	to = prometheus.WrapRegistererWith(prometheus.Labels{"listener": listener}, to)
-	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+// newMetrics registers the metrics of one listener, "public" or "admin"; with nil they
+// are observed and shown nowhere.
+func newMetrics(to prometheus.Registerer, listener string) metrics {
+	in := promauto.With(prometheus.WrapRegistererWith(prometheus.Labels{"listener": listener}, to))
+	return metrics{
+		requests: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "payledger_http_requests_total", Help: "Requests answered, by operation, method and status.",
 		}, []string{"operation", "method", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: in.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "payledger_http_request_seconds", Help: "Time from the request's header to the end of its answer.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
 		}, []string{"operation"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+		inFlight: in.NewGauge(prometheus.GaugeOpts{
 			Name: "payledger_http_requests_in_flight", Help: "Requests being answered.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.inFlight} {
-		if err := to.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
 }
 
-func (m *metrics) begin() {
-	if m != nil {
-		m.inFlight.Inc()
-	}
-}
-
-func (m *metrics) end(x *Exchange, took time.Duration) {
-	if m == nil {
-		return
-	}
+func (m metrics) end(x *Exchange, took time.Duration) {
 	m.inFlight.Dec()
 	m.requests.WithLabelValues(x.operation(), methodLabel(x.Request.Method), strconv.Itoa(x.status)).Inc()
 	m.seconds.WithLabelValues(x.operation()).Observe(took.Seconds())

@@ -21,10 +21,7 @@ import (
 func TestAnswersOfPages(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	e, err := New(Config{Now: time.Now, Entropy: rand.Reader, Log: zerolog.New(&log)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := New(Config{Now: time.Now, Entropy: rand.Reader, Log: zerolog.New(&log)})
 	refused := wire.Problem{Code: domain.RateLimited}
 	for _, c := range []struct {
 		name   string

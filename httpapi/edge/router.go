@@ -140,7 +140,7 @@ func Labelled(operation string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*Exchange)
 		x.Route = rt
-		log := x.edge.log.With().Str("request_id", x.ID).Logger()
+		log := x.edge.config.Log.With().Str("request_id", x.ID).Logger()
 		h.ServeHTTP(w, r.WithContext(log.WithContext(r.Context())))
 	})
 }

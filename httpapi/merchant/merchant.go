@@ -71,8 +71,8 @@ func (c Config) Edge(log zerolog.Logger, m prometheus.Registerer, listener strin
 	}
 }
 
-// Checked fills in the defaults and refuses what cannot work.
-func (c Config) Checked() (Config, error) {
+// checked fills in the defaults and refuses what cannot work.
+func (c Config) checked() (Config, error) {
 	if c.Ledger.Store == nil || c.Ledger.Codec == nil || c.Views == nil || c.IDs == nil {
 		return c, errors.New("httpapi: Ledger, Views and IDs are needed")
 	}
@@ -96,9 +96,7 @@ func (c Config) Checked() (Config, error) {
 	if c.Entropy == nil {
 		c.Entropy = rand.Reader
 	}
-	if c.Heartbeat == 0 {
-		c.Heartbeat = 15 * time.Second
-	}
+	c.Heartbeat = cmp.Or(c.Heartbeat, 15*time.Second)
 	return c, nil
 }
 
@@ -163,9 +161,12 @@ type Handlers struct{ api *API }
 // Handlers answer the requests of keys.
 func (a *API) Handlers() Handlers { return Handlers{a} }
 
+// Config is the configuration with its defaults.
+func (a *API) Config() Config { return a.cfg }
+
 // New checks the configuration.
 func New(c Config) (*API, error) {
-	c, err := c.Checked()
+	c, err := c.checked()
 	if err != nil {
 		return nil, err
 	}

@@ -108,10 +108,7 @@ func (f *front) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	e, err := edge.New(edge.Config{Now: time.Now, Entropy: rand.Reader, Log: zerolog.Nop()})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	e := edge.New(edge.Config{Now: time.Now, Entropy: rand.Reader, Log: zerolog.Nop()})
 	pages := edge.Pages("account", f.handler.serve)
 	f.server = e.Wrap(func(x *edge.Exchange) { pages.ServeHTTP(x, x.Request) })
 }
