@@ -22,7 +22,7 @@ func (a *admin) backup(x *edge.Exchange) error {
 		x.WriteHeader(http.StatusOK)
 		return nil
 	}
-	var out *edge.Stream
+	var out *edge.Exchange
 	err := a.cfg.Backup(x.Context(), func(last eventstore.Position, size int64) (io.Writer, error) {
 		x.Header().Set(positionHeader, strconv.FormatUint(uint64(last), 10))
 		x.Header().Set("Content-Length", strconv.FormatInt(size, 10))

@@ -99,11 +99,7 @@ func journal[T any](a *admin, x *edge.Exchange, operation string, account domain
 	if account == "" {
 		filters = append(filters, "account")
 	}
-	values, err := x.Values()
-	if err != nil {
-		return err
-	}
-	req, err := edge.ParseList(values, operation, "", filters...)
+	req, err := x.List(operation, "", filters...)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"net/http"
-
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
@@ -25,9 +23,5 @@ func (a *admin) eraseBefore(x *edge.Exchange) error {
 	if !ok && req.Behind != "" {
 		return edge.BadParameter("behind", "Send the next of the answer before.")
 	}
-	page, err := a.api.EraseBefore(x.Context(), merchant.CallerOf(x), req.Before, req.Reason, behind)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, page)
+	return x.Answer(a.api.EraseBefore(x.Context(), merchant.CallerOf(x), req.Before, req.Reason, behind))
 }

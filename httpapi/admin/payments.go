@@ -12,11 +12,7 @@ import (
 
 // getPayment answers a payment of any project.
 func (a *admin) getPayment(x *edge.Exchange) error {
-	v, err := a.paymentOf(x, x.Vars["id"])
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, v)
+	return x.Answer(a.paymentOf(x, x.Vars["id"]))
 }
 
 // findPayments answers the payments with a provider's reference.

@@ -48,11 +48,7 @@ func pageOfPayments[V any](
 	a *admin, x *edge.Exchange, operation, filter string,
 	each func(ctx context.Context, after domain.ID, limit int, fn func(row V, id domain.ID) error) error, of func(row V) string,
 ) (page paymentsPage, err error) {
-	values, err := x.Values()
-	if err != nil {
-		return page, err
-	}
-	if page.List, err = edge.ParseList(values, operation, "", filter); err != nil {
+	if page.List, err = x.List(operation, "", filter); err != nil {
 		return page, err
 	}
 	if err := a.checkProject(x, page.Filters); err != nil {

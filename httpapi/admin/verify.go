@@ -3,13 +3,13 @@ package admin
 import (
 	"context"
 
+	"github.com/go-json-experiment/json"
+
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 	"payledger/projections/check"
-
-	"github.com/go-json-experiment/json"
 )
 
 // evidence is the running server's log. It is read as it is at one moment; commits continue.
@@ -86,7 +86,7 @@ func (a *admin) replay(x *edge.Exchange) error {
 // evidenceLines writes lines as they come. The answer begins with the first
 // one: what fails before it is a problem document.
 func evidenceLines(x *edge.Exchange) func(Line) error {
-	var out *edge.Stream
+	var out *edge.Exchange
 	return func(l Line) error {
 		if out == nil {
 			out = x.Stream(edge.JSONLines)

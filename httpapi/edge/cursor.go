@@ -43,14 +43,11 @@ func (c Cursor) Encode(owner string) string {
 func decodeCursor(text, owner, operation string) (Cursor, error) {
 	invalid := wire.Problem{Code: domain.InvalidCursor}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(raw) < checksumSize || strings.ContainsAny(text, "\r\n") {
+	if err != nil || len(raw) < checksumSize || strings.ContainsAny(text, "\r\n") ||
+		!bytes.Equal(cursorChecksum(owner, raw[checksumSize:]), raw[:checksumSize]) {
 		return Cursor{}, invalid
 	}
-	body := raw[checksumSize:]
-	if !bytes.Equal(cursorChecksum(owner, body), raw[:checksumSize]) {
-		return Cursor{}, invalid
-	}
-	lines := strings.SplitN(string(body), "\n", 3)
+	lines := strings.SplitN(string(raw[checksumSize:]), "\n", 3)
 	if len(lines) != 3 || lines[0] != operation {
 		return Cursor{}, invalid
 	}
@@ -107,6 +104,15 @@ func ParseList(values url.Values, operation, owner string, filters ...string) (L
 	}
 	l.Filters, l.After = c.Filters, c.After
 	return l, nil
+}
+
+// List is the request for a page of a list, as ParseList reads it.
+func (x *Exchange) List(operation, owner string, filters ...string) (List, error) {
+	values, err := x.Values()
+	if err != nil {
+		return List{}, err
+	}
+	return ParseList(values, operation, owner, filters...)
 }
 
 // PageOf is a page of a list. last is the cursor's After for its last row, "" when nothing follows.

@@ -13,15 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
-
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore/tracing"
 	"payledger/httpapi/wire"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 )
 
 // Server is what every request meets first, whichever handler it is for.
@@ -183,9 +183,6 @@ func (x *Exchange) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (x *Exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// Flush sends what was written so far.
-func (x *Exchange) Flush() { _ = http.NewResponseController(x.ResponseWriter).Flush() }
-
 // Context ends when the client leaves or the time for the answer is over.
 func (x *Exchange) Context() context.Context {
 	if x.timed != nil {
@@ -206,13 +203,24 @@ func (x *Exchange) renew(d time.Duration) {
 func AsWritten() json.Options { return jsontext.PreserveRawStrings(true) }
 
 // Reply answers with v as JSON.
-func (x *Exchange) Reply(status int, v any) error {
+func (x *Exchange) Reply(status int, v any) error { return x.ReplyJSON(status, "application/json", v) }
+
+// ReplyJSON is Reply with the media type of what v is.
+func (x *Exchange) ReplyJSON(status int, contentType string, v any) error {
 	b, err := json.Marshal(v, AsWritten())
 	if err != nil {
 		return fmt.Errorf("encoding an answer: %w", err)
 	}
-	x.ReplyBytes(status, "application/json", b)
+	x.ReplyBytes(status, contentType, b)
 	return nil
+}
+
+// Answer answers 200 with v, unless there is an error, which it returns.
+func (x *Exchange) Answer(v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, v)
 }
 
 // ReplyBytes answers with a body that may not be cached.
@@ -254,6 +262,15 @@ func (x *Exchange) Problem(err error) wire.Problem {
 	p.RequestID = x.ID
 	x.err, x.alarm, x.code = err, p.Alarm, p.Code
 	return p
+}
+
+// Failed makes an error that is answered elsewhere part of the request's record.
+func (x *Exchange) Failed(err error) { x.err = err }
+
+// Log is the log for what belongs to the request.
+func (x *Exchange) Log() *zerolog.Logger {
+	log := x.edge.config.Log.With().Str("request_id", x.ID).Logger()
+	return &log
 }
 
 // Begun reports whether an answer has begun.

@@ -13,39 +13,29 @@ const (
 	EventStream = "text/event-stream"
 )
 
-// Stream is an answer that is written in parts. Nothing is buffered for a slow client: the stream
-// waits for it, until its connection is closed (package conns).
-type Stream struct {
-	x       *Exchange
-	control *http.ResponseController
-}
-
-// Stream begins an answer of status 200.
-func (x *Exchange) Stream(contentType string) *Stream {
-	s := &Stream{x: x, control: http.NewResponseController(x.ResponseWriter)}
+// Stream begins an answer of status 200 that is written in parts, and returns x. Nothing is buffered
+// for a slow client: a write waits for it, until its connection is closed (package conns).
+func (x *Exchange) Stream(contentType string) *Exchange {
 	h := x.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold it back
 	h.Set("X-Content-Type-Options", "nosniff")
 	x.WriteHeader(http.StatusOK)
-	return s
+	return x
 }
 
-// Write implements io.Writer.
-func (s *Stream) Write(b []byte) (int, error) { return s.x.Write(b) }
-
 // Line writes v as one line of JSON.
-func (s *Stream) Line(v any) error {
+func (x *Exchange) Line(v any) error {
 	b, err := json.Marshal(v, AsWritten())
 	if err == nil {
-		_, err = s.Write(append(b, '\n'))
+		_, err = x.Write(append(b, '\n'))
 	}
 	return err
 }
 
 // Flush sends what was written so far.
-func (s *Stream) Flush() error { return s.control.Flush() }
+func (x *Exchange) Flush() error { return http.NewResponseController(x.ResponseWriter).Flush() }
 
 // UntilStopping is ctx, which also ends with stopping (nil: never), when the
 // server begins to shut down.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,11 +23,7 @@ func (h Handlers) GetBalance(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	books, err := h.api.Balance(x.Context(), CallerOf(x), q)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, books)
+	return x.Answer(h.api.Balance(x.Context(), CallerOf(x), q))
 }
 
 // Balance is the project's books; as_of in the query names a time or a

@@ -318,7 +318,7 @@ const reconnectAfter = 2000
 // Serve writes what Follow emits as server-sent events. render answers an
 // event's name and its data, which may have several lines; of the zero event,
 // which is a sign of life, the name may be "": then it is a comment.
-func (f *Feed) Serve(ctx context.Context, out *edge.Stream, render func(FeedEvent) (name string, data []byte, err error)) error {
+func (f *Feed) Serve(ctx context.Context, out *edge.Exchange, render func(FeedEvent) (name string, data []byte, err error)) error {
 	if _, err := fmt.Fprintf(out, "retry: %d\n\n", reconnectAfter); err != nil {
 		return err
 	}

@@ -94,68 +94,44 @@ func (a *API) Receipt(ctx context.Context, c Caller, id string) ([]byte, error) 
 	return r.Text(), err
 }
 
-// GetInclusionProof answers GET /v1/log/proof/inclusion.
+// GetInclusionProof answers GET /v1/log/proof/inclusion: that the event at a position is in the log
+// of a size.
 func (h Handlers) GetInclusionProof(x *edge.Exchange) error {
 	position, size, err := bounds(x, "position", "size")
 	if err != nil {
 		return err
 	}
-	proof, err := h.api.Inclusion(x.Context(), CallerOf(x), position, size)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, proof)
+	proof, err := h.api.cfg.Views.Inclusion(x.Context(), position, size)
+	return x.Answer(proof, beyond("size", err))
 }
 
-// Inclusion proves that the event at a position is in the log of a size. Needs
-// audit.
-func (a *API) Inclusion(ctx context.Context, c Caller, position, size uint64) (proof translog.InclusionProof, err error) {
-	if err := a.Admit(&c, projects.Audit, nil); err != nil {
-		return proof, err
-	}
-	proof, err = a.cfg.Views.Inclusion(ctx, eventstore.Position(position), eventstore.Position(size))
-	return proof, beyond("size", err)
-}
-
-// GetConsistencyProof answers GET /v1/log/proof/consistency.
+// GetConsistencyProof answers GET /v1/log/proof/consistency: that the log of one size is the beginning
+// of the log of a larger one.
 func (h Handlers) GetConsistencyProof(x *edge.Exchange) error {
 	from, to, err := bounds(x, "from", "to")
 	if err != nil {
 		return err
 	}
-	proof, err := h.api.Consistency(x.Context(), CallerOf(x), from, to)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, proof)
-}
-
-// Consistency proves that the log of one size is the beginning of the log of a
-// larger one. Needs audit.
-func (a *API) Consistency(ctx context.Context, c Caller, from, to uint64) (proof translog.ConsistencyProof, err error) {
-	if err := a.Admit(&c, projects.Audit, nil); err != nil {
-		return proof, err
-	}
-	proof, err = a.cfg.Views.Consistency(ctx, eventstore.Position(from), eventstore.Position(to))
-	return proof, beyond("to", err)
+	proof, err := h.api.cfg.Views.Consistency(x.Context(), from, to)
+	return x.Answer(proof, beyond("to", err))
 }
 
 // bounds reads two parameters, 1 ≤ low ≤ high.
-func bounds(x *edge.Exchange, low, high string) (l, h uint64, err error) {
+func bounds(x *edge.Exchange, low, high string) (l, h eventstore.Position, err error) {
 	q, err := x.Query(low, high)
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, p := range []struct {
 		name string
-		to   *uint64
+		to   *eventstore.Position
 	}{{low, &l}, {high, &h}} {
 		s := q[p.name]
 		n, err := strconv.ParseUint(s, 10, 63)
 		if err != nil || n == 0 || strconv.FormatUint(n, 10) != s {
 			return 0, 0, edge.BadParameter(p.name, "Send a whole number of events, 1 or more.")
 		}
-		*p.to = n
+		*p.to = eventstore.Position(n)
 	}
 	if l > h {
 		return 0, 0, edge.BadParameter(low, "Send a number that is not above "+high+".")
@@ -173,7 +149,14 @@ func beyond(parameter string, err error) error {
 // GetTile answers GET /v1/log/tile/<L>/<N>[.p/<W>]. A tile never changes, so
 // clients may keep it.
 func (h Handlers) GetTile(x *edge.Exchange) error {
-	hashes, err := h.api.Tile(x.Context(), CallerOf(x), strings.TrimPrefix(x.Request.URL.EscapedPath(), LogPath+"/"))
+	t, err := translog.ParseTile(strings.TrimPrefix(x.Request.URL.EscapedPath(), LogPath+"/"))
+	if err != nil {
+		return wire.Problem{Code: domain.PathNotFound}
+	}
+	hashes, err := h.api.cfg.Views.Tile(x.Context(), t)
+	if errors.Is(err, translog.ErrNoTile) {
+		err = wire.Problem{Code: domain.PathNotFound, Detail: "The log has no such tile."}
+	}
 	if err != nil {
 		return err
 	}
@@ -185,20 +168,4 @@ func (h Handlers) GetTile(x *edge.Exchange) error {
 	x.WriteHeader(http.StatusOK)
 	_, _ = x.Write(hashes) // an error means that the client has gone away
 	return nil
-}
-
-// Tile returns the hashes of a tile, which is named by its path. Needs audit.
-func (a *API) Tile(ctx context.Context, c Caller, path string) ([]byte, error) {
-	if err := a.Admit(&c, projects.Audit, nil); err != nil {
-		return nil, err
-	}
-	t, err := translog.ParseTile(path)
-	if err != nil {
-		return nil, wire.Problem{Code: domain.PathNotFound}
-	}
-	hashes, err := a.cfg.Views.Tile(ctx, t)
-	if errors.Is(err, translog.ErrNoTile) {
-		err = wire.Problem{Code: domain.PathNotFound, Detail: "The log has no such tile."}
-	}
-	return hashes, err
 }
