@@ -129,19 +129,16 @@ func fieldDetail(f *domain.FieldError) string {
 
 // invalidDetail says what a field takes whose values are too many to list.
 func invalidDetail(field string) string {
-	switch field {
-	case "url":
-		return "Send a URL of printable ASCII: percent-encode other characters, and write an international host name in its xn-- form."
-	case "shop_url":
-		return "Send an https address with a host and without a user name or a password."
-	case "time_zone":
-		return "Send the name of a zone of the IANA database, such as Europe/Moscow or UTC."
-	case "details_retention_days":
-		return fmt.Sprintf("Send a whole number of days, no shorter than lifetime_seconds and at most %d, or 0 to keep details until they are erased.", domain.MaxRetentionDays)
-	case "overlap_seconds":
-		return fmt.Sprintf("Send a number of seconds from 0 to %d.", int(projects.MaxSecretOverlap.Seconds()))
-	case "since":
-		return "Send a time such as 2026-11-20T10:15:30Z."
+	detail, known := map[string]string{
+		"url":                    "Send a URL of printable ASCII: percent-encode other characters, and write an international host name in its xn-- form.",
+		"shop_url":               "Send an https address with a host and without a user name or a password.",
+		"time_zone":              "Send the name of a zone of the IANA database, such as Europe/Moscow or UTC.",
+		"details_retention_days": fmt.Sprintf("Send a whole number of days, no shorter than lifetime_seconds and at most %d, or 0 to keep details until they are erased.", domain.MaxRetentionDays),
+		"overlap_seconds":        fmt.Sprintf("Send a number of seconds from 0 to %d.", int(projects.MaxSecretOverlap.Seconds())),
+		"since":                  "Send a time such as 2026-11-20T10:15:30Z.",
+	}[field]
+	if known {
+		return detail
 	}
 	if slices.Contains(domain.LimitNames(), field) {
 		least, greatest := domain.LimitBounds(field)
@@ -152,21 +149,14 @@ func invalidDetail(field string) string {
 
 // typeOf names the JSON type a field takes.
 func typeOf(field string) string {
-	switch field {
-	case "amount":
-		return "a string or a number"
-	case "payload", "settings":
-		return "a JSON object"
-	case "scopes", "currencies", "kinds":
-		return "an array of strings"
-	case "lifetime_seconds", "overlap_seconds":
-		return "a whole number"
-	case "details_retention_days":
-		return "a whole number, or null for none"
-	case "require_idempotency_key":
-		return "true or false"
-	case "":
-		return ""
+	const list, whole = "an array of strings", "a whole number"
+	name, known := map[string]string{
+		"": "", "amount": "a string or a number", "payload": "a JSON object", "settings": "a JSON object",
+		"scopes": list, "currencies": list, "kinds": list, "lifetime_seconds": whole, "overlap_seconds": whole,
+		"details_retention_days": "a whole number, or null for none", "require_idempotency_key": "true or false",
+	}[field]
+	if known {
+		return name
 	}
 	if slices.Contains(domain.LimitNames(), field) {
 		return "a whole number, or null for what the server has"

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -59,14 +60,24 @@ type Field struct {
 // ReadObject reads a body that is an object of these fields. The error is all that is
 // wrong with it.
 func ReadObject(body []byte, fields ...Field) error {
+	faults, err := Faults(body, fields...)
+	if err == nil && len(faults) > 0 {
+		err = InOrder(faults)
+	}
+	return err
+}
+
+// Faults reads a body that is an object of these fields and answers what is wrong with them. The error is
+// about the body as a whole.
+func Faults(body []byte, fields ...Field) (faults domain.FieldErrors, err error) {
 	members, err := DecodeObject(body)
-	if err != nil {
-		return err
+	switch {
+	case errors.As(err, &faults):
+		return faults, nil
+	case err != nil:
+		return nil, err
 	}
-	if faults := ReadFields(members, fields...); len(faults) > 0 {
-		return InOrder(faults)
-	}
-	return nil
+	return ReadFields(members, fields...), nil
 }
 
 // ReadFields has each member read as its field and answers all faults.
@@ -79,7 +90,7 @@ func ReadFields(members []strictjson.Member, fields ...Field) (faults domain.Fie
 			for _, f := range fields {
 				known = append(known, f.Name)
 			}
-			faults = append(faults, UnknownMember(m.Name, known...))
+			faults = append(faults, &domain.FieldError{Field: m.Name, Code: domain.UnknownField, Allowed: known})
 		case fields[at].Null || m.Value.Kind() != 'n':
 			for _, fault := range fields[at].Read(m.Value) {
 				faults = append(faults, fields[at].own(fault))

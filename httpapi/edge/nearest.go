@@ -3,15 +3,7 @@ package edge
 import (
 	"strings"
 	"unicode/utf8"
-
-	"payledger/domain"
 )
-
-// UnknownMember is the fault of a member that is not one of the known. Its
-// answer names those, and the nearest of them.
-func UnknownMember(name string, known ...string) *domain.FieldError {
-	return &domain.FieldError{Field: name, Code: domain.UnknownField, Allowed: known}
-}
 
 // nearest is the known name that was probably meant by name: the one with the fewest letters to
 // insert, remove or replace, at most a third of them, ignoring case. "" when none is as near.

@@ -14,18 +14,14 @@ type problems struct {
 	base    string // of the program, without a trailing slash
 	explain func(error) (wire.Problem, bool)
 	rows    map[domain.Code]ProblemRow
-	fields  map[domain.Code]ProblemRow
 }
 
 // newProblems reads the table. explain maps an error of other packages to a problem; nil: it knows
 // none.
 func newProblems(base string, explain func(error) (wire.Problem, bool)) problems {
-	p := problems{base: base, explain: explain, rows: make(map[domain.Code]ProblemRow), fields: make(map[domain.Code]ProblemRow)}
+	p := problems{base: base, explain: explain, rows: make(map[domain.Code]ProblemRow)}
 	for _, r := range ProblemRows() {
 		p.rows[r.Code] = r
-	}
-	for _, r := range FieldRows() {
-		p.fields[r.Code] = r
 	}
 	return p
 }

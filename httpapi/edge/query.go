@@ -95,15 +95,7 @@ func (q Query) Limit() (int, error) {
 func OneOf[S ~string](q Query, name string, allowed []S) (S, error) {
 	s := S(q[name])
 	if q.Has(name) && !slices.Contains(allowed, s) {
-		var detail strings.Builder
-		detail.WriteString("Send one of:")
-		for i, a := range allowed {
-			if i > 0 {
-				detail.WriteString(",")
-			}
-			detail.WriteString(" " + string(a))
-		}
-		return "", BadParameter(name, detail.String()+".")
+		return "", BadParameter(name, "Send one of: "+strings.Join(Texts(allowed), ", ")+".")
 	}
 	return s, nil
 }

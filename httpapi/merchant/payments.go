@@ -132,14 +132,7 @@ type PaymentRequest struct {
 // readPayment reads a body. The error is about the body as a whole; what is
 // wrong with single fields is found by command, all at once.
 func readPayment(body []byte) (req PaymentRequest, err error) {
-	members, err := edge.DecodeObject(body)
-	if errors.As(err, &req.faults) {
-		return req, nil
-	}
-	if err != nil {
-		return req, err
-	}
-	req.faults = edge.ReadFields(members,
+	req.faults, err = edge.Faults(body,
 		edge.Field{Name: "amount", Read: func(v jsontext.Value) domain.FieldErrors {
 			token, ok := amountToken(v)
 			if ok {
@@ -156,7 +149,7 @@ func readPayment(body []byte) (req PaymentRequest, err error) {
 			req.Payload = strictjson.Compact(v)
 			return nil
 		}})
-	return req, nil
+	return req, err
 }
 
 // command is what is asked for, with every fault that does not depend on what

@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -84,14 +83,7 @@ type RefundRequest struct {
 
 // readRefund reads a body. The error is about the body as a whole.
 func readRefund(body []byte) (req RefundRequest, err error) {
-	members, err := edge.DecodeObject(body)
-	if errors.As(err, &req.faults) {
-		return req, nil
-	}
-	if err != nil {
-		return req, err
-	}
-	req.faults = edge.ReadFields(members, edge.Field{Name: "payment_id", Required: true, Read: edge.Text(func(s string) domain.FieldErrors {
+	req.faults, err = edge.Faults(body, edge.Field{Name: "payment_id", Required: true, Read: edge.Text(func(s string) domain.FieldErrors {
 		req.PaymentID = s
 		return nil
 	})})
@@ -100,7 +92,7 @@ func readRefund(body []byte) (req RefundRequest, err error) {
 			req.faults[i] = &domain.FieldError{Field: f.Field, Code: domain.RefundAmountNotAccepted}
 		}
 	}
-	return req, nil
+	return req, err
 }
 
 // GetRefund answers GET /v1/refunds/{id}.

@@ -25,11 +25,7 @@ type Request struct {
 // requestOf reads a body. What is null counts as absent. Faults of single
 // members are found by check, all at once.
 func requestOf(x *edge.Exchange) (req Request, err error) {
-	members, err := edge.DecodeObject(x.Body)
-	if err != nil {
-		return req, err
-	}
-	req.faults = edge.ReadFields(members,
+	req.faults, err = edge.Faults(x.Body,
 		edge.Field{Name: "url", Read: edge.TextTo(&req.URL)},
 		edge.Field{Name: "kinds", Allowed: edge.Texts(domain.Kinds()), Read: func(v jsontext.Value) domain.FieldErrors {
 			all, ok := strictjson.Texts(v)
@@ -42,7 +38,7 @@ func requestOf(x *edge.Exchange) (req Request, err error) {
 			return edge.OfType(ok)
 		}},
 		edge.Field{Name: "description", Read: edge.TextTo(&req.Description)})
-	return req, nil
+	return req, err
 }
 
 // nothingOf reads a body, where the route takes one, that must be empty.
