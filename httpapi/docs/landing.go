@@ -41,7 +41,7 @@ func renderLanding(cfg Config, documents *template.Template) ([]byte, error) {
 // Landing answers GET /: a page for people, JSON for programs.
 func (p *Pages) Landing(x *edge.Exchange) error {
 	x.Header().Add("Vary", "Accept")
-	if !edge.Accepts(x.Request.Header, "text/html") {
+	if !edge.Accepts(x.Request.Header["Accept"], "text/html") {
 		return x.Reply(http.StatusOK, p.landing)
 	}
 	ui.Secure(x.Header())

@@ -17,7 +17,7 @@ const csvRows = 1000
 // AsCSV reports whether a list was asked for as CSV.
 func (x *Exchange) AsCSV() bool {
 	x.Header().Add("Vary", "Accept")
-	return Accepts(x.Request.Header, CSVType)
+	return Accepts(x.Request.Header["Accept"], CSVType)
 }
 
 // Table is a list that is written as CSV.
@@ -98,13 +98,13 @@ func (x *Exchange) ReplyCSV(t Table) error {
 	return err
 }
 
-// Accepts reports whether Accept names the media type, and not only to refuse it
-// with a weight of 0 (RFC 9110, section 12.4.2).
-func Accepts(h http.Header, media string) bool {
-	for _, line := range h.Values("Accept") {
+// Accepts reports whether the lines of Accept or Accept-Encoding name a media type or an encoding, and
+// not only to refuse it with a weight of 0 (RFC 9110, section 12.4.2).
+func Accepts(lines []string, what string) bool {
+	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			name, parameters, _ := strings.Cut(part, ";")
-			if strings.EqualFold(strings.TrimSpace(name), media) {
+			if strings.EqualFold(strings.TrimSpace(name), what) {
 				_, weight, _ := strings.Cut(strings.ToLower(parameters), "q=")
 				q, err := strconv.ParseFloat(strings.TrimSpace(weight), 64)
 				return err != nil || q > 0

@@ -7,9 +7,10 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
+
+	"payledger/httpapi/edge"
 )
 
 // File is something that pages load, which is served compressed to clients that
@@ -80,24 +81,10 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request, named bool) {
 	}
 	h.Add("Vary", "Accept-Encoding")
 	content, tag := f.plain, f.Digest
-	if takesGzip(r.Header.Values("Accept-Encoding")) {
+	if edge.Accepts(r.Header["Accept-Encoding"], "gzip") {
 		content, tag = f.gz, f.Digest+"-gzip"
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", `"`+tag+`"`)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content()))
-}
-
-// takesGzip reports whether a client lists gzip among what it decodes, and does
-// not refuse it by the weight 0 (RFC 9110, section 12.5.3).
-func takesGzip(accepted []string) bool {
-	for part := range strings.SplitSeq(strings.Join(accepted, ","), ",") {
-		coding, weight, weighted := strings.Cut(part, ";")
-		if !strings.EqualFold(strings.TrimSpace(coding), "gzip") {
-			continue
-		}
-		value, isWeight := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(weight), " ", ""), "q=")
-		return !weighted || isWeight && strings.Trim(value, "0.") != ""
-	}
-	return false
 }

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"payledger/httpapi/edge"
 )
 
 // askFile asks a site for one of its files.
@@ -74,11 +76,11 @@ func TestTakesGzip(t *testing.T) {
 		"": false, "gzip": true, "GZIP": true, "deflate, gzip, br": true, "gzip;q=0": false, "gzip; q=0.000": false, "gzip;q=0.001": true,
 		"gzip ; Q=1": true, "identity": false, "xgzip": false, "*": false,
 	} {
-		if got := takesGzip([]string{accept}); got != want {
+		if got := edge.Accepts([]string{accept}, "gzip"); got != want {
 			t.Errorf("%q: %t", accept, got)
 		}
 	}
-	if !takesGzip([]string{"br", "gzip"}) {
+	if !edge.Accepts([]string{"br", "gzip"}, "gzip") {
 		t.Error("two lines")
 	}
 }
