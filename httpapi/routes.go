@@ -107,12 +107,15 @@ func newAPI(cfg Config) (*api, error) {
 	if a.pages, err = docs.New(cfg.docs()); err != nil {
 		return nil, err
 	}
-	page, err := checkout.New(checkoutConfig(cfg))
+	page, err := checkout.New(checkout.Config{
+		Views: cfg.Views, Links: cfg.Links, Now: cfg.Now, PublicURL: cfg.PublicURL, Limits: cfg.Limits,
+		Sandbox: cfg.Sandbox, Attempts: cfg.Attempts,
+	})
 	if err != nil {
 		return nil, err
 	}
 	a.router = edge.NewRouter(a.routes(), m.Enter)
-	a.router.PathPrefix("/p/").Handler(edge.Labelled("payPage", page))
+	a.router.PathPrefix("/p/").Handler(edge.Pages("payPage", page))
 	if cfg.Account != nil {
 		c := account.Config{
 			API: m, Keys: cfg.Account, Visits: cfg.Limits.RateCustomers, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,

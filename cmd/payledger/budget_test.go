@@ -76,7 +76,7 @@ func budgets() []budget {
 		}},
 		{"the merchant's API", 2596, []string{"httpapi/merchant", "httpapi/wire"}},
 		{"one form of requests, errors and limits", 2577, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
-		{"payment page", 1000, []string{"httpapi/checkout", "httpapi/paypage"}},
+		{"payment page", 1000, []string{"httpapi/checkout"}},
 		{"account", 4050, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},

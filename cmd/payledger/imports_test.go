@@ -491,8 +491,8 @@ func rooms() []room {
 		{
 			folder:  "httpapi/checkout",
 			why:     "the customer's page is reached without a key, so it gets at nothing but what it is handed",
-			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/peer", "httpapi/ui"},
-			modules: []string{zerolog},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/conns", "httpapi/edge", "httpapi/peer", "httpapi/ui", "httpapi/wire"},
+			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "httpapi/account",

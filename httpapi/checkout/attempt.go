@@ -94,14 +94,14 @@ func (h *handler) provider(p domain.Payment) (name string, ok bool) {
 
 // handOver sends the customer on to the provider, or back to the page, which shows
 // the QR code, or what became of the attempt.
-func (h *handler) handOver(w http.ResponseWriter, v *visit, p domain.Payment, form string) error {
+func (h *handler) handOver(v *visit, p domain.Payment, form string) error {
 	to := v.here()
 	if h.stateOf(p).payable() {
-		project, err := h.projectOf(v.request.Context(), p)
+		project, err := h.projectOf(v.x.Context(), p)
 		if err != nil {
 			return err
 		}
-		hand, err := h.Attempts.Begin(v.request.Context(), p.ID, v.locale.Lang, project.Name)
+		hand, err := h.Attempts.Begin(v.x.Context(), p.ID, v.locale.Lang, project.Name)
 		var refused *domain.AttemptError
 		switch {
 		case errors.As(err, &refused) && refused.Reason == domain.AttemptTooMany:
@@ -118,9 +118,7 @@ func (h *handler) handOver(w http.ResponseWriter, v *visit, p domain.Payment, fo
 			to = hand.URL
 		}
 	}
-	w.Header().Set("Location", to)
-	w.WriteHeader(http.StatusSeeOther)
-	return nil
+	return v.leave(to)
 }
 
 // payingPaused answers a customer who pressed Pay before the page could say that

@@ -52,10 +52,7 @@ func (c *counter) Wake(domain.ID) { c.woken++ }
 func newCounter(t *testing.T) (*counter, http.Handler) {
 	t.Helper()
 	c := &counter{world: newWorld(t), name: "Stripe", hand: &HandOff{Kind: domain.HandOffRedirect, URL: "https://pay.example.net/1"}}
-	h, err := New(Config{Views: c.world, Links: c.links, Now: c.now, PublicURL: "https://pay.example.com", Attempts: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := c.serve(Config{Views: c.world, Links: c.links, Now: c.now, PublicURL: "https://pay.example.com", Attempts: c})
 	return c, h
 }
 

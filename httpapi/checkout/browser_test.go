@@ -29,7 +29,7 @@ func openTab(t *testing.T, browser context.Context, sandbox bool) *tab {
 	w := newWorld(t)
 	h := w.handler(sandbox)
 	server := newServer(t, h) // ends after the window, which may hold a stream open
-	return &tab{uitest.OpenTab(t, browser), w, server, h.(*handler)}
+	return &tab{uitest.OpenTab(t, browser), w, server, h.handler}
 }
 
 func (b *tab) visit(id domain.ID, query string) {

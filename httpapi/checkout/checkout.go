@@ -8,15 +8,17 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"payledger/domain"
 	"payledger/domain/projects"
+	"payledger/httpapi/conns"
+	"payledger/httpapi/edge"
 	"payledger/httpapi/peer"
 	"payledger/httpapi/ui"
+	"payledger/httpapi/wire"
 )
 
 //go:embed locales templates
@@ -47,15 +49,12 @@ type Config struct {
 	// payment, or has the sandbox's form.
 	Attempts Attempts
 
-	// Limit asks whether a request for a page of the project may pass, and if not, when
-	// to come again. The project is zero where the link leads to none. nil: all pass.
-	// Files that the page loads are not asked for.
-	Limit func(r *http.Request, of projects.Project) (wait time.Duration, ok bool)
+	// Limits are those of projects without limits. Files that the page loads are not counted.
+	Limits domain.Limits
 
 	// PublicURL is the address customers use. Forms from its origin are
 	// accepted even when a proxy sends another Host.
 	PublicURL string
-	Log       zerolog.Logger // used where a request has no logger
 }
 
 // How long a request waits for others.
@@ -67,22 +66,34 @@ const (
 
 type handler struct {
 	Config
-	origins   *ui.Origins
+	origins   *http.CrossOriginProtection
 	site      *ui.Site
 	templates *template.Template
-	turns     *turns
+	turn      chan struct{} // holds one: of two of the sandbox's forms the second finds the result of the first
+
+	reads, forms, questions *edge.Limiter
 }
 
-// New returns the handler of everything below /p/: the page and its status for
-// each link, and the files the page loads. It expects the request's path
+// New returns the handler of everything below /p/, which edge.Pages serves: the page and its status
+// for each link, and the files the page loads. It expects the request's path
 // unchanged, and is safe for concurrent use.
-func New(c Config) (http.Handler, error) {
+func New(c Config) (func(*edge.Exchange) error, error) {
+	h, err := newHandler(c)
+	if err != nil {
+		return nil, err
+	}
+	return h.serve, nil
+}
+
+func newHandler(c Config) (h *handler, err error) {
 	if c.Views == nil || c.Links == nil || c.Now == nil {
 		return nil, errors.New("payment page: views, links and a clock are required")
 	}
-	h := &handler{Config: c, turns: newTurns()}
-	var err error
-	if h.origins, err = ui.NewOrigins(c.PublicURL); err != nil {
+	h = &handler{
+		Config: c, turn: make(chan struct{}, 1),
+		reads: edge.NewLimiter("page-reads"), forms: edge.NewLimiter("page-forms"), questions: edge.NewLimiter("page-status"),
+	}
+	if h.origins, err = ui.Origins(c.PublicURL); err != nil {
 		return nil, fmt.Errorf("payment page: %w", err)
 	}
 	if h.site, err = ui.New(files); err != nil {
@@ -94,58 +105,77 @@ func New(c Config) (http.Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP compares the path as it was sent: a token never needs escaping, so an escaped one is
-// not found.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ui.Secure(w.Header())
-	path, _ := strings.CutPrefix(r.URL.EscapedPath(), pathPrefix)
-	if name, ok := strings.CutPrefix(path, ui.AssetFolder); ok && h.site.ServeAsset(w, r, name) {
-		return
+// serve compares the path as it was sent: a token never needs escaping, so an escaped one is
+// not found. The error is that of an answer that cannot be completed.
+func (h *handler) serve(x *edge.Exchange) error {
+	ui.Secure(x.Header())
+	path, _ := strings.CutPrefix(x.Request.URL.EscapedPath(), pathPrefix)
+	if name, ok := strings.CutPrefix(path, ui.AssetFolder); ok && h.site.ServeAsset(x, x.Request, name) {
+		return nil
 	}
-	v := &visit{request: r, locale: h.site.Locale(r), token: path}
+	v := &visit{x: x, request: x.Request, locale: h.site.Locale(x.Request)}
 	answer, refuse := h.visit, h.fail
-	if token, ok := strings.CutSuffix(path, statusSuffix); ok {
-		v.token, answer, refuse = token, h.status, h.failStatus
+	if v.token, v.asksStatus = strings.CutSuffix(path, statusSuffix); v.asksStatus {
+		answer, refuse = h.status, h.failStatus
 	}
-	err := cmp.Or(peer.Check(r), h.admit(v)) // which finds the payment, to whose page one of failure leads
+	err := cmp.Or(peer.Check(x.Request), h.admit(v)) // which finds the payment, to whose page one of failure leads
 	if err == nil {
-		err = answer(w, v)
+		err = answer(v)
 	}
 	if err != nil {
-		refuse(w, v, err)
+		err = refuse(v, err)
 	}
+	return err
 }
 
-// admit lets a request pass that is within its limit.
+// For each request that sends a form there may be formShare that read. The status polls of open pages
+// have a separate limit, statusShare times that of reads: many customers share an address, and each
+// page asks every two seconds.
+const (
+	formShare   = 10
+	statusShare = 10
+)
+
+// admit lets a request pass that is within the limit of its project, which is the server's where the
+// link leads to none.
 func (h *handler) admit(v *visit) error {
-	if h.Limit == nil {
-		return nil
-	}
 	var of projects.Project // an error is reported where it is needed
-	if p, err := h.paymentBehind(v.request.Context(), v); err == nil {
-		of, _ = h.projectOf(v.request.Context(), p)
+	if p, err := h.paymentBehind(v.x.Context(), v); err == nil {
+		of, _ = h.projectOf(v.x.Context(), p)
 	}
-	wait, ok := h.Limit(v.request, of)
-	if ok {
+	n, name := of.Settings.LimitsOver(h.Limits).RateCustomers, conns.Visitor(v.request)
+	if of.Settings.RateCustomers != nil {
+		name = of.ID + " " + name
+	}
+	limit := h.reads
+	switch {
+	case !readOnly(v.request):
+		limit, n = h.forms, (n+formShare-1)/formShare
+	case v.asksStatus:
+		limit, n = h.questions, n*statusShare
+	}
+	refused, ok := errors.AsType[wire.Problem](limit.Allow(name, edge.PerMinute(n), h.Now(), nil))
+	if !ok {
 		return nil
 	}
-	return &failure{status: http.StatusTooManyRequests, why: tooMany, retryAfter: max(1, seconds(wait))}
+	seconds, _ := strconv.Atoi(refused.Header.Get("Retry-After")) // the limiter writes it so
+	return &failure{status: http.StatusTooManyRequests, why: tooMany, retryAfter: seconds}
 }
 
-func (h *handler) visit(w http.ResponseWriter, v *visit) error {
+func (h *handler) visit(v *visit) error {
 	switch {
 	case readOnly(v.request):
-		return h.show(w, v)
-	case v.request.Method == http.MethodPost && h.forms():
-		return h.pay(w, v)
-	case h.forms():
+		return h.show(v)
+	case v.request.Method == http.MethodPost && h.hasForms():
+		return h.pay(v)
+	case h.hasForms():
 		return &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: "GET, HEAD, POST"}
 	}
 	return &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
 }
 
-// forms reports whether there are payments whose page has a form.
-func (h *handler) forms() bool { return h.Sandbox != nil || h.Attempts != nil }
+// hasForms reports whether there are payments whose page has a form.
+func (h *handler) hasForms() bool { return h.Sandbox != nil || h.Attempts != nil }
 
 const readMethods = "GET, HEAD"
 

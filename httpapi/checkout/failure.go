@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/rs/zerolog"
-
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/peer"
@@ -74,25 +72,25 @@ func failureOf(err error) *failure {
 	return &failure{status: http.StatusInternalServerError, why: broken, cause: err}
 }
 
-// announce logs an error that is the program's fault and sets the headers of the
-// answer.
-func (h *handler) announce(w http.ResponseWriter, r *http.Request, err error) *failure {
+// announce makes an error that is the program's fault part of the request's record, and sets the
+// headers of the answer. Tokens are never logged: they are the links.
+func (v *visit) announce(err error) *failure {
 	f := failureOf(err)
-	if f.status >= http.StatusInternalServerError && !f.ours && r.Context().Err() == nil {
-		h.log(r).Error().Err(err).Int("status", f.status).Msg("the payment page failed")
+	if f.status >= http.StatusInternalServerError && !f.ours {
+		v.x.Failed(err)
 	}
 	if f.allow != "" {
-		w.Header().Set("Allow", f.allow)
+		v.x.Header().Set("Allow", f.allow)
 	}
 	if f.retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(f.retryAfter))
+		v.x.Header().Set("Retry-After", strconv.Itoa(f.retryAfter))
 	}
 	return f
 }
 
 // fail answers a page in the look of the others that says what to do.
-func (h *handler) fail(w http.ResponseWriter, v *visit, err error) {
-	f := h.announce(w, v.request, err)
+func (h *handler) fail(v *visit, err error) error {
+	f := v.announce(err)
 	page := h.view(v, v.locale.T("failure."+string(f.why)))
 	page.Plain = true
 	if f.why == tooMany {
@@ -102,22 +100,10 @@ func (h *handler) fail(w http.ResponseWriter, v *visit, err error) {
 	}
 	page.Form, page.Outcome = f.form, f.outcome
 	if f.why == providerDown {
-		allowHandOff(w.Header())
+		allowHandOff(v.x.Header())
 	}
 	if f.why == tooMany || v.id != (domain.ID{}) && f.status != http.StatusNotFound {
 		page.Here = v.here()
 	}
-	if err := ui.Render(w, f.status, h.templates, "failure.html", page); err != nil {
-		h.log(v.request).Error().Err(err).Msg("the payment page failed")
-		http.Error(w, page.Heading, f.status)
-	}
-}
-
-// log is the request's logger where it has one. Tokens are never logged: they
-// are the links.
-func (h *handler) log(r *http.Request) *zerolog.Logger {
-	if l := zerolog.Ctx(r.Context()); l.GetLevel() != zerolog.Disabled {
-		return l
-	}
-	return &h.Log
+	return ui.Render(v.x, f.status, h.templates, "failure.html", page)
 }

@@ -4,21 +4,23 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"payledger/domain"
-	"payledger/domain/projects"
 )
 
 // Beyond the limit there is a page of its own that says when to try again.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	h := w.handler(true).(*handler)
+	h := w.handler(true)
 	path := w.path(w.create(domain.AwaitingPayment))
 	asset := assetPath(t, get(h, path).Body.String())
-	h.Limit = func(r *http.Request, _ projects.Project) (time.Duration, bool) {
-		return 1500 * time.Millisecond, r.Method == http.MethodPut
+	h.Limits.RateCustomers = 40 // a minute: another one after 1.5 s
+	for range 40 {
+		get(h, path)
+	}
+	for range 400 {
+		get(h, path+"/status")
 	}
 	rec := get(h, path, "Accept-Language", "ru")
 	if rec.Code != http.StatusTooManyRequests || rec.Header().Get("Retry-After") != "2" ||

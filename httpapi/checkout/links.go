@@ -103,10 +103,6 @@ func (l *Links) URL(base string, version int, id domain.ID) string {
 // pathPrefix is where the handler is mounted.
 const pathPrefix = "/p/"
 
-func (l *Links) token(version int, id domain.ID) string {
-	return string(l.appendToken(nil, version, id))
-}
-
 func (l *Links) appendToken(to []byte, version int, id domain.ID) []byte {
 	k, ok := l.keys[version]
 	if !ok {
@@ -152,12 +148,4 @@ func (l *Links) Fingerprint(request []byte) domain.Digest {
 	m := hmac.New(sha256.New, l.fingerprint)
 	m.Write(request)
 	return domain.Digest(m.Sum(nil))
-}
-
-// formMAC authenticates the content of a form, for the payment of a link of this version.
-func (l *Links) formMAC(version int, id domain.ID, nonce []byte) []byte {
-	m := hmac.New(sha256.New, l.keys[version].form)
-	m.Write(id[:])
-	m.Write(nonce)
-	return m.Sum(nil)
 }

@@ -9,6 +9,10 @@ import (
 	"payledger/domain"
 )
 
+func (l *Links) token(version int, id domain.ID) string {
+	return string(l.appendToken(nil, version, id))
+}
+
 const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 func newTestLinks(t testing.TB) *Links {

@@ -10,16 +10,27 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
+	"payledger/httpapi/edge"
 	"payledger/httpapi/ui"
 )
 
 // visit is one request for the page.
 type visit struct {
-	request *http.Request
+	x       *edge.Exchange
+	request *http.Request // that of x
 	locale  *ui.Locale
 	token   string // as in the path, not yet known to be one
 	id      domain.ID
 	version int // of the master key that opens the token
+
+	asksStatus bool // it is an open page's question for its payment's status
+}
+
+// leave sends the browser to another address.
+func (v *visit) leave(to string) error {
+	v.x.Header().Set("Location", to)
+	v.x.WriteHeader(http.StatusSeeOther)
+	return nil
 }
 
 // state is what the page shows: the payment's status as far as it concerns
@@ -34,19 +45,15 @@ const (
 	paused     state = "paused"     // the operator has paused the route, and no attempt is open
 	orphaned   state = "orphaned"   // the route's connector is gone, so the provider is not polled
 	closed     state = "closed"     // the deadline has passed, the result is still out
-	paid       state = "paid"
-	expired    state = "expired"
-	failed     state = "failed"
+	paid       state = state(domain.Paid)
+	expired    state = state(domain.Expired)
+	failed     state = state(domain.Failed)
 )
 
 func stateOf(p domain.Payment, now domain.Instant) state {
 	switch {
-	case p.Status == domain.Paid:
-		return paid
-	case p.Status == domain.Expired:
-		return expired
-	case p.Status == domain.Failed:
-		return failed
+	case p.Status.Final():
+		return state(p.Status)
 	case now >= p.ExpiresAt:
 		return closed
 	case p.Status == domain.Created:
@@ -176,8 +183,8 @@ func (h *handler) awaitRoute(ctx context.Context, v *visit, p domain.Payment, wa
 func (h *handler) now() domain.Instant { return domain.InstantOf(h.Now()) }
 
 // show answers the page in the payment's present state.
-func (h *handler) show(w http.ResponseWriter, v *visit) error {
-	ctx := v.request.Context()
+func (h *handler) show(v *visit) error {
+	ctx := v.x.Context()
 	p, err := h.paymentBehind(ctx, v)
 	if err != nil {
 		return err
@@ -198,13 +205,13 @@ func (h *handler) show(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	if page.Real {
-		allowHandOff(w.Header())
+		allowHandOff(v.x.Header())
 		if page.State == redirected && returned {
 			h.Attempts.Wake(p.ID)
 			page.Refresh = page.State.refresh(false) // the customer waits for the result
 		}
 	}
-	return ui.Render(w, http.StatusOK, h.templates, "page.html", page)
+	return ui.Render(v.x, http.StatusOK, h.templates, "page.html", page)
 }
 
 func (h *handler) projectOf(ctx context.Context, p domain.Payment) (projects.Project, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"payledger/domain"
 	"payledger/httpapi/ui"
@@ -19,21 +18,20 @@ const maxForm = 4 << 10
 // and sends the customer back to the page, which shows what the log says now. A
 // form for a payment that is not open any more changes nothing and leads to the
 // page as well.
-func (h *handler) pay(w http.ResponseWriter, v *visit) error {
-	r := v.request
-	if err := h.origins.Check(r); err != nil {
+func (h *handler) pay(v *visit) error {
+	if err := h.ours(v.request); err != nil {
 		return &failure{status: http.StatusForbidden, why: foreignForm, cause: err}
 	}
-	ctx := r.Context()
+	ctx := v.x.Context()
 	p, err := h.paymentBehind(ctx, v)
 	if err != nil {
 		return err
 	}
-	form, err := readForm(w, r)
+	form, status, err := ui.ReadForm(v.x, v.request, maxForm)
 	if err != nil {
-		return err
+		return &failure{status: status, why: badForm, cause: err}
 	}
-	reference, ok := h.Links.openForm(v, one(form["form"]))
+	reference, ok := h.Links.openForm(v, ui.One(form["form"]))
 	if !ok {
 		return &failure{status: http.StatusForbidden, why: unknownForm}
 	}
@@ -44,12 +42,10 @@ func (h *handler) pay(w http.ResponseWriter, v *visit) error {
 	case paused:
 		return payingPaused()
 	case orphaned: // the page says so
-		w.Header().Set("Location", v.here())
-		w.WriteHeader(http.StatusSeeOther)
-		return nil
+		return v.leave(v.here())
 	}
 	if _, ok := h.provider(p); ok {
-		return h.handOver(w, v, p, one(form["form"]))
+		return h.handOver(v, p, ui.One(form["form"]))
 	}
 	if h.Sandbox == nil {
 		if stateOf(p, h.now()) == preparing {
@@ -57,38 +53,30 @@ func (h *handler) pay(w http.ResponseWriter, v *visit) error {
 		}
 		return &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
 	}
-	choice := one(form["outcome"])
-	outcome, ok := outcomes(choice)
+	choice := ui.One(form["outcome"])
+	outcome, ok := outcomes()[choice]
 	if !ok {
 		return &failure{status: http.StatusBadRequest, why: badForm}
 	}
 	err = h.decide(ctx, v, p, outcome, reference)
 	var f *failure
 	if errors.As(err, &f) && f.status == http.StatusServiceUnavailable {
-		f.form, f.outcome = one(form["form"]), choice
+		f.form, f.outcome = ui.One(form["form"]), choice
 	}
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", v.here())
-	w.WriteHeader(http.StatusSeeOther)
-	return nil
+	return v.leave(v.here())
 }
 
-func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
-	form, status, err := ui.ReadForm(w, r, maxForm)
-	if err != nil {
-		return nil, &failure{status: status, why: badForm, cause: err}
+// ours returns an error if a form is not from a page of this program. With the referrer policy of
+// ui.Secure a browser names the origin of its form "null"; where it sends no Sec-Fetch-Site either,
+// as on plain http to an address, only the form's token says whose it is.
+func (h *handler) ours(r *http.Request) error {
+	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return nil
 	}
-	return form, nil
-}
-
-// one returns a field that was sent exactly once, else nothing.
-func one(values []string) string {
-	if len(values) != 1 {
-		return ""
-	}
-	return values[0]
+	return h.origins.Check(r)
 }
 
 // decide returns nil when the payment is not open any more or once the outcome is recorded, also if
@@ -103,12 +91,13 @@ func (h *handler) decide(ctx context.Context, v *visit, p domain.Payment, outcom
 	undecidedBy := func(cause error) error {
 		return &failure{status: http.StatusServiceUnavailable, why: undecided, retryAfter: 5, cause: cause}
 	}
-	leave, err := h.turns.enter(ctx, p.ID)
-	if err != nil {
-		return undecidedBy(fmt.Errorf("waiting for another form of payment %v: %w", p.ID, err))
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return undecidedBy(fmt.Errorf("waiting for another form before that of payment %v: %w", p.ID, ctx.Err()))
 	}
-	defer leave()
-	p, err = h.paymentBehind(ctx, v)
+	p, err := h.paymentBehind(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -122,7 +111,7 @@ func (h *handler) decide(ctx context.Context, v *visit, p domain.Payment, outcom
 	case reply.Result == domain.SignalParked:
 		return fmt.Errorf("the signal of payment %v was parked: %s", p.ID, reply.Reason)
 	case reply.Result != domain.SignalApplied && reply.Result != domain.SignalUnchanged:
-		h.log(v.request).Warn().Stringer("payment", p.ID).Str("result", reply.Result).Str("reason", reply.Reason).
+		v.x.Log().Warn().Stringer("payment", p.ID).Str("result", reply.Result).Str("reason", reply.Reason).
 			Msg("an outcome chosen on the payment page did not count")
 	}
 	return nil

@@ -122,7 +122,7 @@ func TestFormsOfSeveralWindows(t *testing.T) {
 		w := newWorld(t)
 		id := w.create(domain.AwaitingPayment)
 		path := w.path(id)
-		h := w.handler(true).(*handler)
+		h := w.handler(true)
 		h.Sandbox = slow{w}
 		choices := []string{"pay", "decline", "pay", "decline", "pay"}
 		var forms []string
@@ -141,9 +141,6 @@ func TestFormsOfSeveralWindows(t *testing.T) {
 		if got := w.events(id); len(got) != 3 || len(w.signals) != 1 {
 			t.Errorf("events %v, signals %v", got, w.signals)
 		}
-		if len(h.turns.taken) != 0 {
-			t.Errorf("left behind: %v", h.turns.taken)
-		}
 	})
 }
 
@@ -153,18 +150,15 @@ func TestFormsWaitForTheirTurnNoLongerThanForAnOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		id := w.create(domain.AwaitingPayment)
-		h := w.handler(true).(*handler)
+		h := w.handler(true)
 		form := formToken(t, h, w.path(id))
-		leave, err := h.turns.enter(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h.turn <- struct{}{}
 		if rec := send(h, w.path(id), form, "pay"); rec.Code != http.StatusServiceUnavailable ||
 			!strings.Contains(rec.Body.String(), `name="form" value="`+form+`"`) {
 			t.Error(page(rec))
 		}
-		leave()
-		if rec := send(h, w.path(id), form, "pay"); rec.Code != http.StatusSeeOther || len(h.turns.taken) != 0 {
+		<-h.turn
+		if rec := send(h, w.path(id), form, "pay"); rec.Code != http.StatusSeeOther {
 			t.Error(page(rec))
 		}
 	})
@@ -383,10 +377,7 @@ func (parked) SignalPayment(context.Context, domain.Payment, domain.Outcome, str
 func TestParkedSignalIsOurFault(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	h, err := New(Config{Views: w, Links: w.links, Now: w.now, Sandbox: parked{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := w.serve(Config{Views: w, Links: w.links, Now: w.now, Sandbox: parked{}})
 	path := w.path(w.create(domain.AwaitingPayment))
 	if rec := send(h, path, formToken(t, h, path), "pay"); rec.Code != http.StatusInternalServerError {
 		t.Error(page(rec))

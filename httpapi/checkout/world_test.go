@@ -22,6 +22,7 @@ import (
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
+	"payledger/httpapi/edge"
 )
 
 const (
@@ -222,20 +223,30 @@ func (w *world) log() string {
 	return w.logged.String()
 }
 
-func (w *world) handler(sandbox bool) http.Handler {
+func (w *world) handler(sandbox bool) served {
 	w.t.Helper()
-	c := Config{
-		Views: w, Links: w.links, Now: w.now, PublicURL: "https://pay.example.com",
-		Log: zerolog.New(logWriter{w}),
-	}
+	c := Config{Views: w, Links: w.links, Now: w.now, PublicURL: "https://pay.example.com"}
 	if sandbox {
 		c.Sandbox = w
 	}
-	h, err := New(c)
+	return w.serve(c)
+}
+
+// served is the page behind an edge, as the program has it.
+type served struct {
+	http.Handler
+	*handler
+}
+
+func (w *world) serve(c Config) served {
+	w.t.Helper()
+	h, err := newHandler(c)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return h
+	e := edge.New(edge.Config{Now: w.now, Entropy: rand.Reader, PublicURL: c.PublicURL, Log: zerolog.New(logWriter{w})})
+	pages := edge.Pages("payPage", h.serve)
+	return served{e.Wrap(func(x *edge.Exchange) { pages.ServeHTTP(x, x.Request) }), h}
 }
 
 func (w *world) path(id domain.ID) string { return w.links.URL("", w.links.Current(), id) }

@@ -47,46 +47,15 @@ type bucket struct {
 	*rate.Limiter
 }
 
-// Verdict is a limiter's answer.
-type Verdict struct {
-	OK        bool
-	remaining int           // whole requests left
-	full      time.Duration // until the bucket is full again
-	Wait      time.Duration // until the next request can pass; 0 when ok
-}
-
 // NewLimiter names the limiter in the RateLimit fields.
 func NewLimiter(policy string) *Limiter {
 	return &Limiter{policy: policy, byName: make(map[string]*list.Element), recent: list.New()}
 }
 
-// Take takes one token for name. The rate applies from now on: when it changes, the tokens in a
-// name's bucket stay, up to the new burst.
-func (l *Limiter) Take(name string, r Rate, now time.Time) Verdict {
-	if r == (Rate{}) {
-		return Verdict{OK: true}
-	}
-	return l.take(name, r, now)
-}
-
-func (l *Limiter) take(name string, r Rate, now time.Time) Verdict {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b := l.bucket(name, r, now)
-	v := Verdict{OK: b.AllowN(now, 1)}
-	tokens := b.TokensAt(now)
-	v.remaining = max(0, int(tokens))
-	v.full = r.after(float64(r.Burst) - tokens)
-	if !v.OK {
-		v.remaining = 0
-		v.Wait = r.after(1 - tokens)
-	}
-	return v
-}
-
-// after is how long the tokens take to come.
-func (r Rate) after(tokens float64) time.Duration {
-	return time.Duration(max(0, tokens) / r.PerSecond * float64(time.Second))
+// seconds is how many whole seconds the tokens take to come.
+func (r Rate) seconds(tokens float64) int {
+	d := time.Duration(max(0, tokens) / r.PerSecond * float64(time.Second)) // whole nanoseconds: a minute is 60 s
+	return int(math.Ceil(d.Seconds()))
 }
 
 func (l *Limiter) bucket(name string, r Rate, now time.Time) *bucket {
@@ -112,24 +81,25 @@ func (l *Limiter) bucket(name string, r Rate, now time.Time) *bucket {
 // Allow takes one request in name's favour. The problem is 429 rate_limited.
 // What is left is announced in the header, which may be nil, in the fields RateLimit
 // and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers. A zero rate lets
-// everything pass.
+// everything pass. The rate applies from now on: when it changes, the tokens in a
+// name's bucket stay, up to the new burst.
 func (l *Limiter) Allow(name string, r Rate, now time.Time, announced http.Header) error {
 	if r == (Rate{}) {
 		return nil
 	}
-	v := l.take(name, r, now)
+	l.mu.Lock()
+	b := l.bucket(name, r, now)
+	ok, tokens := b.AllowN(now, 1), b.TokensAt(now)
+	l.mu.Unlock()
 	if announced != nil { // q is the quota, w the seconds in which it is restored, r what is left, t the seconds until all is
-		window := r.after(float64(r.Burst))
-		announced.Set("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", l.policy, r.Burst, seconds(window)))
-		announced.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", l.policy, v.remaining, seconds(v.full)))
+		announced.Set("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", l.policy, r.Burst, r.seconds(float64(r.Burst))))
+		announced.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", l.policy, max(0, int(tokens)), r.seconds(float64(r.Burst)-tokens)))
 	}
-	if v.OK {
+	if ok {
 		return nil
 	}
-	return wire.Problem{Code: domain.RateLimited}.With("Retry-After", strconv.Itoa(max(1, seconds(v.Wait))))
+	return wire.Problem{Code: domain.RateLimited}.With("Retry-After", strconv.Itoa(max(1, r.seconds(1-tokens))))
 }
-
-func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
 // clientHost is the address the request came from, without the port.
 func clientHost(r *http.Request) string {

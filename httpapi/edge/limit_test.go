@@ -2,6 +2,7 @@ package edge
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -11,21 +12,21 @@ func TestLimiterForgetsTheOldest(t *testing.T) {
 	l := NewLimiter("x")
 	once := Rate{PerSecond: 1, Burst: 1}
 	now := time.UnixMilli(0)
-	l.Take("first", once, now)
+	_ = l.Allow("first", once, now, nil)
 	for i := range maxBuckets - 1 {
-		l.Take(fmt.Sprint(i), once, now)
+		_ = l.Allow(fmt.Sprint(i), once, now, nil)
 	}
-	if l.Take("first", once, now).OK {
+	if l.Allow("first", once, now, nil) == nil {
 		t.Error("a bucket was forgotten while there was room")
 	}
-	l.Take("one more", once, now)
+	_ = l.Allow("one more", once, now, nil)
 	if len(l.byName) != maxBuckets || l.recent.Len() != maxBuckets {
 		t.Errorf("%d buckets", len(l.byName))
 	}
-	if l.Take("first", once, now).OK {
+	if l.Allow("first", once, now, nil) == nil {
 		t.Error("a bucket in use was forgotten before older ones")
 	}
-	if !l.Take("0", once, now).OK {
+	if l.Allow("0", once, now, nil) != nil {
 		t.Error("the oldest bucket was kept")
 	}
 }
@@ -35,21 +36,22 @@ func TestLimiterTakesAnotherRate(t *testing.T) {
 	t.Parallel()
 	l, now := NewLimiter("x"), time.UnixMilli(0)
 	for i := range 4 {
-		if !l.Take("a", PerSecond(2), now).OK {
+		if l.Allow("a", PerSecond(2), now, nil) != nil {
 			t.Fatalf("request %d was refused", i)
 		}
 	}
-	if l.Take("a", PerSecond(1), now).OK || l.Take("a", PerSecond(100), now).OK || !l.Take("a", PerSecond(0), now).OK {
+	if l.Allow("a", PerSecond(1), now, nil) == nil || l.Allow("a", PerSecond(100), now, nil) == nil || l.Allow("a", PerSecond(0), now, nil) != nil {
 		t.Error("an empty bucket lets a request pass, or one without a limit does not")
 	}
 	now = now.Add(time.Second)
 	for i := range 100 {
-		if !l.Take("a", PerSecond(100), now).OK {
+		if l.Allow("a", PerSecond(100), now, nil) != nil {
 			t.Fatalf("request %d of the second was refused", i)
 		}
 	}
 	now = now.Add(time.Hour)
-	if v := l.Take("a", PerSecond(3), now); !v.OK || v.remaining != 5 {
-		t.Errorf("%d requests are left, want 5", v.remaining)
+	left := make(http.Header)
+	if err := l.Allow("a", PerSecond(3), now, left); err != nil || left.Get("RateLimit") != `"x";r=5;t=1` {
+		t.Errorf("%v, and %s, want 5 left", err, left.Get("RateLimit"))
 	}
 }

@@ -89,7 +89,6 @@ type resource struct {
 // ServeHTTP finds the route of the method. w is the *exchange.
 func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := w.(*Exchange)
-	x.Request = r
 	for _, rt := range res.routes {
 		if rt.Method == r.Method || (rt.Method == http.MethodGet && r.Method == http.MethodHead) {
 			x.Route = rt
@@ -126,22 +125,10 @@ func (x *Exchange) finish(err error) {
 // routes, and an error that serve answers becomes a problem document.
 func Pages(operation string, serve func(*Exchange) error) http.Handler {
 	rt := &Route{Operation: operation, Handle: serve}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := w.(*Exchange)
-		x.Request, x.Route = r, rt
-		x.finish(x.run())
-	})
-}
-
-// Labelled gives a handler that is no row of the table its name in logs and
-// metrics.
-func Labelled(operation string, h http.Handler) http.Handler {
-	rt := &Route{Operation: operation}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		x := w.(*Exchange)
 		x.Route = rt
-		log := x.edge.config.Log.With().Str("request_id", x.ID).Logger()
-		h.ServeHTTP(w, r.WithContext(log.WithContext(r.Context())))
+		x.finish(x.run())
 	})
 }
 

@@ -1,8 +1,12 @@
 package ui
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"mime"
 	"net/http"
@@ -40,6 +44,34 @@ func ReadForm(w http.ResponseWriter, r *http.Request, limit int64) (form url.Val
 		return nil, http.StatusBadRequest, errBrokenForm
 	}
 	return form, 0, nil
+}
+
+// One is the value of a field that was sent exactly once, else "".
+func One(values []string) string {
+	if len(values) != 1 {
+		return ""
+	}
+	return values[0]
+}
+
+const nonceBytes = 16
+
+// NewToken makes the token of one form: a fresh nonce and its MAC, after what the MAC was begun with.
+func NewToken(mac hash.Hash) string {
+	nonce := make([]byte, nonceBytes, nonceBytes+mac.Size())
+	rand.Read(nonce)
+	mac.Write(nonce)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nonce))
+}
+
+// ValidToken reports whether a token was made with a MAC begun like this one. A token has one spelling.
+func ValidToken(token string, mac hash.Hash) bool {
+	in, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(in) != nonceBytes+mac.Size() {
+		return false
+	}
+	mac.Write(in[:nonceBytes])
+	return hmac.Equal(in[nonceBytes:], mac.Sum(nil))
 }
 
 // validUTF8 reports whether the values of all fields are.

@@ -23,34 +23,19 @@ func Secure(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// Origins distinguishes forms of the program's own pages from those of other
-// sites.
-type Origins struct{ protection *http.CrossOriginProtection }
-
-// NewOrigins accepts forms from the origin of the public URL even where a
-// proxy sends another Host. An empty URL names none.
-func NewOrigins(publicURL string) (*Origins, error) {
-	o := &Origins{http.NewCrossOriginProtection()}
+// Origins tells forms of the program's own pages from those of other sites. Forms from the origin of
+// the public URL are accepted even where a proxy sends another Host. An empty URL names none.
+func Origins(publicURL string) (*http.CrossOriginProtection, error) {
+	origins := http.NewCrossOriginProtection()
 	if publicURL == "" {
-		return o, nil
+		return origins, nil
 	}
 	u, err := url.Parse(publicURL)
 	if err == nil {
-		err = o.protection.AddTrustedOrigin(u.Scheme + "://" + u.Host)
+		err = origins.AddTrustedOrigin(u.Scheme + "://" + u.Host)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("public URL %q: %w", publicURL, err)
 	}
-	return o, nil
-}
-
-// Check returns an error if a request that changes something is not from a page of this program.
-// With the referrer policy of Secure a browser names the origin of its form "null"; where it sends
-// no Sec-Fetch-Site either, as on plain http to an address, Check lets it pass, so a form needs a
-// token as well.
-func (o *Origins) Check(r *http.Request) error {
-	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
-		return nil
-	}
-	return o.protection.Check(r)
+	return origins, nil
 }
