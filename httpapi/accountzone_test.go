@@ -66,7 +66,7 @@ func TestDaysOfAnyZone(t *testing.T) {
 			from, to := days.Range(d, d)
 			filter := url.Values{"created_from": {from.String()}, "created_to": {to.String()}, "limit": {"100"}}
 			created := make(map[domain.Currency]wire.Tally)
-			for _, p := range must(in.api.Payments(t.Context(), in.caller(), filter)).Data {
+			for _, p := range must(merchant.PageOf(in.api.Payments)(t.Context(), in.caller(), filter)).Data {
 				created[p.Currency] = created[p.Currency].Plus(wire.Tally{Count: 1, Sum: domain.SumOf(p.Amount)})
 				if got := p.CreatedAt.Time().In(days.Zone()).Format(time.DateOnly); got != d.String() {
 					t.Errorf("%s: a payment of %s is among those of %s", zone, got, d)

@@ -64,7 +64,7 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := api.Payments(t.Context(), c, nil); codeOf(err) != domain.RateLimited {
+	if _, err := merchant.PageOf(api.Payments)(t.Context(), c, nil); codeOf(err) != domain.RateLimited {
 		t.Error(err)
 	}
 	// Pages have a limit of their own.
@@ -73,11 +73,11 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if list, err := api.Payments(t.Context(), page, nil); err != nil || len(list.Data) != 3 {
+		if list, err := merchant.PageOf(api.Payments)(t.Context(), page, nil); err != nil || len(list.Data) != 3 {
 			t.Error(list, err)
 		}
 	}
-	if _, err := api.Payments(t.Context(), page, map[string][]string{"status": {"x"}}); codeOf(err) != domain.InvalidParameter {
+	if _, err := merchant.PageOf(api.Payments)(t.Context(), page, map[string][]string{"status": {"x"}}); codeOf(err) != domain.InvalidParameter {
 		t.Error(err)
 	}
 	for range 6 { // what they change counts

@@ -134,7 +134,7 @@ func (v *visit) showBalance() error {
 		}
 	}
 	p.CSV = p.Root + "balance.csv?" + shown.Encode()
-	p.Postings, p.Pager, err = frame.List(v.Visit, "balance", v.API.Statement, shown, asked)
+	p.Postings, p.Pager, err = frame.List(v.Visit, "balance", merchant.PageOf(v.API.Statement), shown, asked)
 	if err == nil {
 		p.Fees, err = v.API.Fees(v.Ctx(), v.Caller, asked)
 	}
@@ -149,13 +149,13 @@ func (v *visit) showBalance() error {
 
 func (v *visit) balanceCSV() error {
 	_, asked := v.postingFilters()
-	return v.CSV(v.API.StatementTable, asked, "postings.csv")
+	return frame.CSV(v.Visit, v.API.Statement, asked, "postings.csv")
 }
 
 func (v *visit) payoutsCSV() error {
 	asked := v.Filters("currency", "from", "to")
 	v.Days(asked, "from", "to")
-	return v.CSV(v.API.PayoutsTable, asked, "payouts.csv")
+	return frame.CSV(v.Visit, v.API.Payouts, asked, "payouts.csv")
 }
 
 // AccountName says what an account of the books is for.

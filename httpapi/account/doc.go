@@ -16,7 +16,7 @@
 //	type refundsPage struct { pageData; Refunds []wire.RefundRow }
 //
 //	func (v *visit) listRefunds() error {
-//		list, err := v.API.RefundRows(v.Ctx(), v.Caller, url.Values{"limit": {"50"}})
+//		list, err := merchant.PageOf(v.API.Refunds)(v.Ctx(), v.Caller, url.Values{"limit": {"50"}})
 //		if err != nil {
 //			return err                           // the frame makes a page of it
 //		}
@@ -51,5 +51,5 @@
 // endpoint is derived, come from the form's token, and a rotation names the generation that it
 // replaces. Other forms must be harmless when they are sent twice: they set a value, or send a
 // notification again. v.Leave redirects without a notice, v.PutNotice sets another notice,
-// v.ShowSecret answers with a secret, v.CSV answers a list as a file.
+// v.ShowSecret answers with a secret, frame.CSV answers a list as a file.
 package account

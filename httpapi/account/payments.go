@@ -9,6 +9,7 @@ import (
 	"payledger/domain"
 	"payledger/httpapi/account/frame"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
@@ -190,7 +191,7 @@ func (v *visit) fillPayments(page *paymentsPage) (status int, err error) {
 		page.Totals, err = v.API.Totals(v.Ctx(), v.Caller, q)
 	}
 	if err == nil {
-		page.Payments, page.Pager, err = frame.List(v.Visit, "payments", v.API.PaymentRows, page.Filter.address(), q)
+		page.Payments, page.Pager, err = frame.List(v.Visit, "payments", merchant.PageOf(v.API.Payments), page.Filter.address(), q)
 	}
 	if p := v.Refusal(err); p != nil && p.Code == domain.InvalidParameter {
 		field := filterField(p.Parameter)
@@ -216,5 +217,5 @@ func (v *visit) paymentsCSV() error {
 		return err
 	}
 	now := v.Now().In(v.Caller.Calendar().Zone())
-	return v.CSV(v.API.PaymentsTable, q, "payments-"+now.Format("20060102-1504")+".csv")
+	return frame.CSV(v.Visit, v.API.Payments, q, "payments-"+now.Format("20060102-1504")+".csv")
 }

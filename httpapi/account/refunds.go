@@ -5,6 +5,7 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/account/frame"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
@@ -31,7 +32,7 @@ func (v *visit) listRefunds() error {
 	}
 	p.CSV = p.Root + "refunds.csv?" + q.Encode()
 	var err error
-	p.Refunds, p.Pager, err = frame.List(v.Visit, "refunds", v.API.RefundRows, q, q)
+	p.Refunds, p.Pager, err = frame.List(v.Visit, "refunds", merchant.PageOf(v.API.Refunds), q, q)
 	if err := p.BadFilter(err); err != nil {
 		return err
 	}
@@ -42,5 +43,5 @@ func (v *visit) listRefunds() error {
 }
 
 func (v *visit) refundsCSV() error {
-	return v.CSV(v.API.RefundsTable, v.refundFilters(), "refunds.csv")
+	return frame.CSV(v.Visit, v.API.Refunds, v.refundFilters(), "refunds.csv")
 }

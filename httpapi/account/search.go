@@ -8,6 +8,7 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/account/frame"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
@@ -58,7 +59,7 @@ func (v *visit) meanings(text string) ([]url.Values, error) {
 		asked = url.Values{"description_words": {amount}, "limit": {"1"}}
 		slices.Reverse(lists)
 	}
-	likeliest, err := v.API.Payments(v.Ctx(), v.Caller, asked)
+	likeliest, err := merchant.PageOf(v.API.Payments)(v.Ctx(), v.Caller, asked)
 	if err == nil && len(likeliest.Data) == 0 {
 		slices.Reverse(lists)
 	}

@@ -38,24 +38,7 @@ func (a *API) Balance(ctx context.Context, c Caller, q edge.Query) (wire.Books, 
 
 // ListPostings answers GET /v1/balance/statement.
 func (h Handlers) ListPostings(x *edge.Exchange) error {
-	return replyList(x, h.api.Statement, h.api.StatementTable)
-}
-
-// postingList reads a request for postings.
-func (a *API) postingList(c *Caller, values url.Values) (l edge.List, q books.JournalQuery, err error) {
-	if err := a.Admit(c, projects.Read, nil); err != nil {
-		return l, q, err
-	}
-	if l, err = edge.ParseList(values, "listPostings", c.Project.ID, "account", "currency", "from", "to", "order"); err != nil {
-		return l, q, err
-	}
-	if q, err = JournalQuery(l); err != nil {
-		return l, q, err
-	}
-	q.Project = c.Project.ID
-	order, err := edge.OneOf(l.Filters, "order", []string{OldestFirst, NewestFirst})
-	q.Newest = order == NewestFirst
-	return l, q, err
+	return replyList(x, h.api.Statement, whole[wire.Posting])
 }
 
 // The orders of a statement; the first is the default.
@@ -64,28 +47,85 @@ const (
 	NewestFirst = "newest_first"
 )
 
-// Statement lists the project's postings, oldest first unless the order says
-// otherwise. Needs read.
-func (a *API) Statement(ctx context.Context, c Caller, values url.Values) (page wire.Page[wire.Posting], err error) {
-	l, q, err := a.postingList(&c, values)
-	if err != nil {
-		return page, err
+// Statement lists the project's postings, oldest first unless the order says otherwise. As CSV they have
+// columns for debits and credits, as no cell may begin with a minus sign. Needs read.
+func (a *API) Statement(c Caller, values url.Values) (Rows[wire.Posting], error) {
+	all, q, err := a.postings(&c, values)
+	all.next = func(ctx context.Context, limit int) (part []wire.Posting, last string, err error) {
+		q.Limit = limit
+		found, err := a.cfg.Views.Journal(ctx, q)
+		part = make([]wire.Posting, len(found.Lines))
+		for i, line := range found.Lines {
+			q.After = line.Place()
+			part[i] = StatementOf(line)
+		}
+		return part, PlaceAfter(found), err
 	}
-	found, err := a.cfg.Views.Journal(ctx, q)
-	if err != nil {
-		return page, err
+	zone := c.Calendar().Zone()
+	all.columns = []string{
+		"position", "time", "event_id", "event_type", "payment_id", "refund_id", "account", "currency",
+		"debit", "credit", "balance", "balance_side", "description",
 	}
-	rows := make([]wire.Posting, len(found.Lines))
-	for i, line := range found.Lines {
-		rows[i] = StatementOf(line)
+	all.cells = func(ctx context.Context, part []wire.Posting) (lines [][]string, err error) {
+		descriptions, err := a.descriptions(ctx, c, func(yield func(domain.ID) bool) {
+			for _, p := range part {
+				if p.PaymentID != nil && !yield(*p.PaymentID) {
+					return
+				}
+			}
+		})
+		for _, p := range part {
+			payment, refund, description := "", "", ""
+			if p.PaymentID != nil {
+				payment, description = p.PaymentID.String(), descriptions[*p.PaymentID]
+			}
+			if p.RefundID != nil {
+				refund = p.RefundID.String()
+			}
+			debit, credit := p.Amount.String(), ""
+			if p.Amount.Sign() < 0 {
+				debit, credit = "", p.Amount.Neg().String()
+			}
+			balance, side := sided(p.Balance)
+			lines = append(lines, []string{
+				strconv.FormatUint(p.Position, 10), p.Time.In(zone), p.EventID.String(), p.EventType, payment, refund, string(p.Account),
+				string(p.Currency), debit, credit, balance, side, description,
+			})
+		}
+		return lines, err
 	}
-	return edge.PageOf(l, rows, PlaceAfter(found)), nil
+	return all, err
+}
+
+// sided is the size of a balance and its side, "" for none.
+func sided(s domain.Sum) (size, side string) {
+	switch s.Sign() {
+	case 1:
+		return s.String(), "debit"
+	case -1:
+		return s.Neg().String(), "credit"
+	}
+	return s.String(), ""
+}
+
+// postings admits a caller and reads its request for postings.
+func (a *API) postings(c *Caller, values url.Values) (all Rows[wire.Posting], q books.JournalQuery, err error) {
+	if all, err = list[wire.Posting](a, c, values, "listPostings", "account", "currency", "from", "to", "order"); err != nil {
+		return all, q, err
+	}
+	if q, err = JournalQuery(all.List); err != nil {
+		return all, q, err
+	}
+	q.Project = c.Project.ID
+	order, err := edge.OneOf(all.Filters, "order", []string{OldestFirst, NewestFirst})
+	q.Newest = order == NewestFirst
+	return all, q, err
 }
 
 // Fees are what providers' fees have taken of what is owed to the merchant, by currency, in the time of
 // a request for postings. Needs read.
 func (a *API) Fees(ctx context.Context, c Caller, values url.Values) (map[domain.Currency]domain.Sum, error) {
-	_, q, err := a.postingList(&c, values)
+	_, q, err := a.postings(&c, values)
 	if err != nil {
 		return nil, err
 	}

@@ -18,89 +18,75 @@ import (
 
 // ListPayments answers GET /v1/payments.
 func (h Handlers) ListPayments(x *edge.Exchange) error {
-	return replyList(x, h.api.Payments, h.api.PaymentsTable)
+	return replyList(x, h.api.Payments, func(r wire.PaymentRow) domain.PaymentObject { return r.PaymentObject })
 }
 
 // ListPaymentRows is ListPayments for the operator, with what the public object does not say.
 func (h Handlers) ListPaymentRows(x *edge.Exchange) error {
-	return replyList(x, h.api.PaymentRows, h.api.PaymentsTable)
+	return replyList(x, h.api.Payments, whole[wire.PaymentRow])
 }
 
-// replyList answers a list as JSON, or as CSV where that is asked for.
-func replyList[T any](
-	x *edge.Exchange,
-	page func(context.Context, Caller, url.Values) (wire.Page[T], error),
-	table func(context.Context, Caller, url.Values) (edge.Table, error),
-) error {
+func whole[T any](row T) T { return row }
+
+// replyList answers a list as JSON, of what is public of each row, or as CSV where that is asked for.
+func replyList[T, O any](x *edge.Exchange, list func(Caller, url.Values) (Rows[T], error), public func(T) O) error {
 	values, err := x.Values()
 	if err != nil {
 		return err
 	}
 	if x.AsCSV() {
-		t, err := table(x.Context(), CallerOf(x), values)
+		all, err := list(CallerOf(x), values)
 		if err != nil {
 			return err
 		}
-		return x.ReplyCSV(t)
+		return x.ReplyCSV(all.Table())
 	}
-	p, err := page(x.Context(), CallerOf(x), values)
+	page, err := PageOf(list)(x.Context(), CallerOf(x), values)
 	if err != nil {
 		return err
 	}
-	return edge.ReplyPage(x, p)
-}
-
-// paymentList reads a request for payments.
-func (a *API) paymentList(c *Caller, values url.Values) (l edge.List, q views.PaymentQuery, err error) {
-	if err := a.Admit(c, projects.Read, nil); err != nil {
-		return l, q, err
+	out := wire.Page[O]{Data: make([]O, len(page.Data)), NextCursor: page.NextCursor}
+	for i, row := range page.Data {
+		out.Data[i] = public(row)
 	}
-	if l, err = edge.ParseList(values, "listPayments", c.Project.ID, paymentFilters()...); err != nil {
-		return l, q, err
-	}
-	q, err = paymentQuery(l)
-	return l, q, err
+	return edge.ReplyPage(x, out)
 }
 
 // Payments lists payments, newest first. Needs read.
-func (a *API) Payments(ctx context.Context, c Caller, values url.Values) (page wire.Page[domain.PaymentObject], err error) {
-	rows, err := a.PaymentRows(ctx, c, values)
+func (a *API) Payments(c Caller, values url.Values) (Rows[wire.PaymentRow], error) {
+	all, err := list[wire.PaymentRow](a, &c, values, "listPayments", paymentFilters()...)
 	if err != nil {
-		return page, err
+		return all, err
 	}
-	return objects(rows, func(r wire.PaymentRow) domain.PaymentObject { return r.PaymentObject }), nil
-}
-
-// objects is a page of rows without what the public objects do not say.
-func objects[R, O any](rows wire.Page[R], object func(R) O) wire.Page[O] {
-	page := wire.Page[O]{Data: make([]O, len(rows.Data)), NextCursor: rows.NextCursor}
-	for i, r := range rows.Data {
-		page.Data[i] = object(r)
+	q, err := paymentQuery(all.List)
+	all.next = func(ctx context.Context, limit int) (part []wire.PaymentRow, last string, err error) {
+		q.Limit = limit
+		found, err := a.cfg.Views.Payments(ctx, c.Project.ID, q)
+		part = make([]wire.PaymentRow, len(found.Payments))
+		for i, p := range found.Payments {
+			q.Before = p.ID
+			part[i] = wire.PaymentRow{
+				PaymentObject: p.Object(), Refund: p.RefundStatus(), ReturnedByHand: p.ReturnedByHand(), Dispute: p.DisputeStatus(),
+			}
+		}
+		if found.More {
+			last = q.Before.String()
+		}
+		return part, last, err
 	}
-	return page
-}
-
-// PaymentRows is Payments with what the public object does not say. Needs read.
-func (a *API) PaymentRows(ctx context.Context, c Caller, values url.Values) (page wire.Page[wire.PaymentRow], err error) {
-	l, q, err := a.paymentList(&c, values)
-	if err != nil {
-		return page, err
-	}
-	found, err := a.cfg.Views.Payments(ctx, c.Project.ID, q)
-	if err != nil {
-		return page, err
-	}
-	rows := make([]wire.PaymentRow, 0, len(found.Payments))
-	for _, p := range found.Payments {
-		rows = append(rows, wire.PaymentRow{
-			PaymentObject: p.Object(), Refund: p.RefundStatus(), ReturnedByHand: p.ReturnedByHand(), Dispute: p.DisputeStatus(),
-		})
-	}
-	last := ""
-	if found.More && len(rows) > 0 {
-		last = rows[len(rows)-1].ID.String()
-	}
-	return edge.PageOf(l, rows, last), nil
+	zone := c.Calendar().Zone()
+	all.columns = []string{"id", "status", "amount", "currency", "description", "payload", "created_at", "refund_status", "dispute_status"}
+	all.cells = eachRow(func(p wire.PaymentRow) []string {
+		description := ""
+		if p.Description != nil {
+			description = *p.Description
+		}
+		return []string{
+			p.ID.String(), string(p.Status), p.Amount.String(), string(p.Currency), description, string(p.Payload), p.CreatedAt.In(zone),
+			string(p.Refund), string(p.Dispute),
+		}
+	})
+	return all, err
 }
 
 // paymentFilters are the query parameters that filter payments.
@@ -113,58 +99,52 @@ func paymentFilters() []string {
 
 // ListRefunds answers GET /v1/refunds.
 func (h Handlers) ListRefunds(x *edge.Exchange) error {
-	return replyList(x, h.api.Refunds, h.api.RefundsTable)
+	return replyList(x, h.api.Refunds, func(r wire.RefundRow) domain.RefundObject { return r.RefundObject })
 }
 
-// refundList reads a request for refunds. known is false when the payment_id is
-// no id: no payment has it, so there are no refunds.
-func (a *API) refundList(c *Caller, values url.Values) (l edge.List, q views.RefundQuery, known bool, err error) {
-	if err := a.Admit(c, projects.Read, nil); err != nil {
-		return l, q, false, err
-	}
-	if l, err = edge.ParseList(values, "listRefunds", c.Project.ID, "payment_id", "status"); err != nil {
-		return l, q, false, err
-	}
-	q.Limit, known = l.Limit, true
-	if q.Status, err = edge.OneOf(l.Filters, "status", domain.RefundStatuses()); err != nil {
-		return l, q, false, err
-	}
-	if l.Filters.Has("payment_id") {
-		q.PaymentID, known = domain.ParseID(l.Filters["payment_id"])
-	}
-	q.Before, err = before(l)
-	return l, q, known, err
-}
-
-// Refunds lists refunds, newest first. Needs read.
-func (a *API) Refunds(ctx context.Context, c Caller, values url.Values) (page wire.Page[domain.RefundObject], err error) {
-	rows, err := a.RefundRows(ctx, c, values)
+// Refunds lists refunds, newest first. No payment has a payment_id that is no id, so there are none of
+// it. Needs read.
+func (a *API) Refunds(c Caller, values url.Values) (Rows[wire.RefundRow], error) {
+	all, err := list[wire.RefundRow](a, &c, values, "listRefunds", "payment_id", "status")
 	if err != nil {
-		return page, err
+		return all, err
 	}
-	return objects(rows, func(r wire.RefundRow) domain.RefundObject { return r.RefundObject }), nil
-}
-
-// RefundRows is Refunds with what the public object does not say. Needs read.
-func (a *API) RefundRows(ctx context.Context, c Caller, values url.Values) (page wire.Page[wire.RefundRow], err error) {
-	l, q, known, err := a.refundList(&c, values)
-	if err != nil {
-		return page, err
+	q, known := views.RefundQuery{}, true
+	if q.Status, err = edge.OneOf(all.Filters, "status", domain.RefundStatuses()); err != nil {
+		return all, err
 	}
-	rows, last := []wire.RefundRow{}, ""
-	if known {
+	if all.Filters.Has("payment_id") {
+		q.PaymentID, known = domain.ParseID(all.Filters["payment_id"])
+	}
+	q.Before, err = before(all.List)
+	all.next = func(ctx context.Context, limit int) (part []wire.RefundRow, last string, err error) {
+		part = []wire.RefundRow{}
+		if !known {
+			return part, "", nil
+		}
+		q.Limit = limit
 		found, err := a.cfg.Views.Refunds(ctx, c.Project.ID, q)
-		if err != nil {
-			return page, err
-		}
 		for _, r := range found.Refunds {
-			rows = append(rows, wire.RefundRowOf(r.Refund, r.Payment))
+			q.Before = r.Refund.ID
+			part = append(part, wire.RefundRowOf(r.Refund, r.Payment))
 		}
-		if found.More && len(rows) > 0 {
-			last = rows[len(rows)-1].ID.String()
+		if found.More {
+			last = q.Before.String()
 		}
+		return part, last, err
 	}
-	return edge.PageOf(l, rows, last), nil
+	zone := c.Calendar().Zone()
+	all.columns = []string{"id", "payment_id", "status", "amount", "currency", "created_at", "returned"}
+	all.cells = eachRow(func(r wire.RefundRow) []string {
+		returned := ""
+		if r.Returned {
+			returned = "true"
+		}
+		return []string{
+			r.ID.String(), r.PaymentID.String(), string(r.Status), r.Amount.String(), string(r.Currency), r.CreatedAt.In(zone), returned,
+		}
+	})
+	return all, err
 }
 
 // before is the id a page ends before.

@@ -77,11 +77,12 @@ func (v *Visit) Streaming() (context.Context, context.CancelFunc) {
 
 // CSV answers a list as a file for a spreadsheet in the reader's language, which ends
 // when the session ends.
-func (v *Visit) CSV(read func(context.Context, merchant.Caller, url.Values) (edge.Table, error), q url.Values, file string) error {
-	table, err := read(v.Ctx(), v.Caller, q)
+func CSV[T any](v *Visit, list func(merchant.Caller, url.Values) (merchant.Rows[T], error), q url.Values, file string) error {
+	rows, err := list(v.Caller, q)
 	if err != nil {
 		return err
 	}
+	table := rows.Table()
 	decimal := v.Locale.DecimalMark()
 	table.Spreadsheet = &edge.Spreadsheet{Separator: ',', Decimal: decimal, Amounts: []string{"amount", "debit", "credit", "balance"}}
 	if decimal == "," {
