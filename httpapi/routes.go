@@ -13,7 +13,6 @@ import (
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/peer"
-	"payledger/httpapi/settlements"
 	"payledger/httpapi/webhooks"
 )
 
@@ -47,6 +46,8 @@ func (a *api) routes() []edge.Route {
 	table = append(table, []edge.Route{
 		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: projects.Read, Handle: h.GetBalance},
 		{Method: "GET", Path: "/v1/balance/statement", Operation: "listPostings", Scope: projects.Read, Handle: h.ListPostings},
+		{Method: "GET", Path: "/v1/settlements", Operation: "listSettlements", Scope: projects.Read, Handle: h.ListSettlements},
+		{Method: "GET", Path: "/v1/settlements/{id}", Operation: "getSettlement", Scope: projects.Read, Handle: h.GetSettlement},
 		{Method: "GET", Path: "/v1/payouts", Operation: "listPayouts", Scope: projects.Read, Handle: h.ListPayouts},
 		{Method: "GET", Path: "/v1/events", Operation: "listEvents", Scope: projects.Audit, Endless: true, Handle: h.ListEvents},
 		{Method: "GET", Path: "/", Operation: "getLanding", Handle: a.pages.Landing},
@@ -61,7 +62,6 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: projects.Audit, Handle: h.GetConsistencyProof},
 		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: projects.Audit, Handle: h.GetTile},
 	}...)
-	table = append(table, settlements.Routes(a.cfg.Config, a.m)...)
 	if a.cfg.Checkpoint != nil {
 		table = append(
 			table,

@@ -46,7 +46,7 @@ func budgets() []budget {
 			"projections/views/attempts", "httpapi/admin/dispute", "cmd/payledger/admincmd/dispute",
 		}},
 		{"what providers pay out is settled line by line, whatever comes first", 2900, []string{
-			"domain/settlement", "eventstore/audit/settlement", "projections/views/settlements", "httpapi/settlements", "httpapi/admin/settlement", "httpapi/wire/settlement",
+			"domain/settlement", "eventstore/audit/settlement", "projections/views/settlements", "httpapi/merchant/settlements", "httpapi/admin/settlement", "httpapi/wire/settlement",
 			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement", "notifier/worker/settler",
 		}},
 		{"what providers settle is read from their reports", 650, []string{"cmd/payledger/reports"}},

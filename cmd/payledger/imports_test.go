@@ -401,7 +401,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi",
 			why:     "the one table of routes: it knows each room's door; what the rooms need of NATS is an interface they declare",
-			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/settlements", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -434,7 +434,7 @@ func rooms() []room {
 			folder: "httpapi/merchant",
 			why:    "what merchants can have done: it works while NATS is away, and what it needs of it is an interface it declares",
 			ours: []string{
-				"domain", "domain/projects", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/peer", "httpapi/strictjson", "httpapi/wire",
+				"domain", "domain/projects", "domain/settlement", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/peer", "httpapi/strictjson", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -447,16 +447,10 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder:  "httpapi/settlements",
-			why:     "the same answers to merchants, of their own lines of providers' reports, and to the operator, of all",
-			ours:    []string{"domain", "domain/projects", "domain/settlement", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/wire", "projections/views"},
-			keepOut: []string{"encoding/json"},
-		},
-		{
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "domain/installation", "domain/projects", "domain/settlement", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/settlements", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
+				"domain", "domain/installation", "domain/projects", "domain/settlement", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},

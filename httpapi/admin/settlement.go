@@ -18,7 +18,6 @@ import (
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
-	"payledger/httpapi/settlements"
 	"payledger/httpapi/wire"
 )
 
@@ -27,21 +26,17 @@ const operatorsBooks = eventstore.KindInstallation
 
 func (a *admin) settlementRoutes() []edge.Route {
 	const all, one = "/admin/settlements", "/admin/settlements/{id}"
+	h := a.api.Handlers()
 	return []edge.Route{
 		{Method: "POST", Path: all, Operation: "adminOpenSettlement", Body: true, Handle: a.openSettlement},
-		{Method: "GET", Path: all, Operation: "adminListSettlements", Handle: a.toOperator(settlements.List)},
+		{Method: "GET", Path: all, Operation: "adminListSettlements", Handle: h.ListSettlements},
 		{Method: "POST", Path: all + "/match", Operation: "adminMatchSettlement", Body: true, Most: wire.MaxSettlementBytes, Handle: a.matchSettlement},
-		{Method: "GET", Path: one, Operation: "adminGetSettlement", Handle: a.toOperator(settlements.Get)},
+		{Method: "GET", Path: one, Operation: "adminGetSettlement", Handle: h.GetSettlement},
 		{Method: "POST", Path: one + "/lines", Operation: "adminRecordSettlement", Body: true, Most: wire.MaxSettlementBytes, Handle: a.recordSettlement},
 		{Method: "POST", Path: one + "/close", Operation: "adminCloseSettlement", Handle: a.closeSettlement},
 		{Method: "POST", Path: one + "/lines/{number}/resolve", Operation: "adminResolveSettlement", Body: true, Handle: a.resolveSettlement},
 		{Method: "GET", Path: "/admin/reconcile", Operation: "adminReconcile", Endless: true, Handle: a.reconcile},
 	}
-}
-
-// toOperator answers what is in the books of all projects.
-func (a *admin) toOperator(answer func(*edge.Exchange, merchant.Config, string) error) func(*edge.Exchange) error {
-	return func(x *edge.Exchange) error { return answer(x, a.cfg.Config, operatorsBooks) }
 }
 
 // onReports runs a command on the reports of a route, and answers the report.
@@ -56,9 +51,9 @@ func (a *admin) onReports(x *edge.Exchange, event domain.ID, route, report strin
 		return err
 	}
 	if made.Event != nil && made.Event.Type() == settlement.TypeReportOpened {
-		return x.Reply(http.StatusCreated, settlements.View(s))
+		return x.Reply(http.StatusCreated, merchant.SettlementOf(s))
 	}
-	return x.Reply(http.StatusOK, settlements.View(s))
+	return x.Reply(http.StatusOK, merchant.SettlementOf(s))
 }
 
 // openSettlement begins to record a report. A repeated request answers the report.
@@ -260,7 +255,7 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 	case !ok:
 		return &domain.Refusal{Code: domain.SettlementNotFound}
 	case s.Closed:
-		return x.Reply(http.StatusOK, settlements.View(s))
+		return x.Reply(http.StatusOK, merchant.SettlementOf(s))
 	}
 	first := req.Lines[0].Number
 	recorded := make(map[int]bool) // from the first on
@@ -307,7 +302,7 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 	if s, _, err = a.cfg.Views.Settlement(x.Context(), operatorsBooks, id); err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, settlements.View(s))
+	return x.Reply(http.StatusOK, merchant.SettlementOf(s))
 }
 
 // record records lines of a project, in as many events as it takes. It needs the number of the

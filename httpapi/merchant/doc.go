@@ -6,5 +6,6 @@
 // CallerOf (a request, of a key or of the operator). The first thing an operation
 // does is Admit: the caller's key must have the scope, and the project's budget
 // is taken from once. For a request Enter does this before the body is read,
-// because 403 and 429 come before 415; the operation then finds it done.
+// because 403 and 429 come before 415; the operation then finds it done. What is done for requests
+// alone is in the handler.
 package merchant

@@ -1,6 +1,4 @@
-// Package settlements answers what providers' settlement reports have brought: to merchants for
-// their own lines, to the operator for all.
-package settlements
+package merchant
 
 import (
 	"math"
@@ -10,40 +8,26 @@ import (
 	"strings"
 
 	"payledger/domain"
-	"payledger/domain/projects"
 	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 	"payledger/projections/views"
 )
 
-// Routes are the rows of a project's own key.
-func Routes(cfg merchant.Config, api *merchant.API) []edge.Route {
-	own := func(answer func(*edge.Exchange, merchant.Config, string) error) func(*edge.Exchange) error {
-		return func(x *edge.Exchange) error {
-			c := merchant.CallerOf(x)
-			if err := api.Admit(&c, projects.Read, nil); err != nil {
-				return err
-			}
-			return answer(x, cfg, c.Project.ID)
-		}
+// books are those whose reports the caller sees: merchants have reports of their own lines, and the
+// operator all of them.
+func (c Caller) books() string {
+	if c.operator {
+		return eventstore.KindInstallation
 	}
-	return []edge.Route{
-		{Method: "GET", Path: "/v1/settlements", Operation: "listSettlements", Scope: projects.Read, Handle: own(List)},
-		{Method: "GET", Path: "/v1/settlements/{id}", Operation: "getSettlement", Scope: projects.Read, Handle: own(Get)},
-	}
+	return c.Project.ID
 }
 
-// List answers the reports in the books of a project, the newest first, or those of all, which are
-// in the books of eventstore.KindInstallation.
-func List(x *edge.Exchange, cfg merchant.Config, project string) error {
-	values, err := x.Values()
-	if err != nil {
-		return err
-	}
-	l, err := edge.ParseList(values, "listSettlements", project)
+// ListSettlements answers GET /v1/settlements: the reports, the newest first.
+func (h Handlers) ListSettlements(x *edge.Exchange) error {
+	project := CallerOf(x).books()
+	l, err := x.List("listSettlements", project)
 	if err != nil {
 		return err
 	}
@@ -51,24 +35,24 @@ func List(x *edge.Exchange, cfg merchant.Config, project string) error {
 	if err != nil {
 		return wire.Problem{Code: domain.InvalidCursor}
 	}
-	found, err := cfg.Views.Settlements(x.Context(), project, eventstore.Position(after), l.Limit+1)
+	found, err := h.api.cfg.Views.Settlements(x.Context(), project, eventstore.Position(after), l.Limit+1)
 	if err != nil {
 		return err
 	}
 	last := ""
 	if len(found) > l.Limit {
 		found = found[:l.Limit]
-		last = merchant.PositionText(found[l.Limit-1].Position)
+		last = PositionText(found[l.Limit-1].Position)
 	}
 	rows := make([]wire.Settlement, len(found))
 	for i, s := range found {
-		rows[i] = View(*s)
+		rows[i] = SettlementOf(*s)
 	}
 	return edge.ReplyPage(x, edge.PageOf(l, rows, last))
 }
 
-// View is a report as it is answered.
-func View(s views.Settlement) wire.Settlement {
+// SettlementOf is a report as it is answered.
+func SettlementOf(s views.Settlement) wire.Settlement {
 	v := wire.Settlement{
 		ID: settlement.ID(s.Route, s.Report.Report), Route: s.Route, Report: s.Report.Report, Status: wire.SettlementRecording, CreatedAt: s.OpenedAt,
 		From: s.Recorded.From, To: s.Recorded.To, Lines: s.Recorded.Lines, Waiting: s.Waiting, Totals: s.Recorded.Totals,
@@ -82,15 +66,11 @@ func View(s views.Settlement) wire.Settlement {
 	return v
 }
 
-// Get answers the report in the path with a page of a project's lines. Those of all are the lines in
-// the books of one project after the other.
-func Get(x *edge.Exchange, cfg merchant.Config, project string) error {
-	id := x.Vars["id"]
-	values, err := x.Values()
-	if err != nil {
-		return err
-	}
-	l, err := edge.ParseList(values, "getSettlement", project+"/"+id, "waiting")
+// GetSettlement answers GET /v1/settlements/{id}: the report with a page of the caller's lines. Those
+// of all are the lines in the books of one project after the other.
+func (h Handlers) GetSettlement(x *edge.Exchange) error {
+	id, project := x.Vars["id"], CallerOf(x).books()
+	l, err := x.List("getSettlement", project+"/"+id, "waiting")
 	if err != nil {
 		return err
 	}
@@ -98,7 +78,7 @@ func Get(x *edge.Exchange, cfg merchant.Config, project string) error {
 	if err != nil {
 		return err
 	}
-	s, ok, err := cfg.Views.Settlement(x.Context(), project, id)
+	s, ok, err := h.api.cfg.Views.Settlement(x.Context(), project, id)
 	if err != nil || !ok {
 		if err == nil {
 			err = &domain.Refusal{Code: domain.SettlementNotFound}
@@ -109,7 +89,7 @@ func Get(x *edge.Exchange, cfg merchant.Config, project string) error {
 	if project == eventstore.KindInstallation {
 		books = s.Projects
 	}
-	page := wire.SettlementPage{Settlement: View(s), Data: []wire.SettlementLine{}}
+	page := wire.SettlementPage{Settlement: SettlementOf(s), Data: []wire.SettlementLine{}}
 	at, number := 0, 0
 	if l.After != "" {
 		begun, digits, _ := strings.Cut(l.After, " ")
@@ -120,7 +100,7 @@ func Get(x *edge.Exchange, cfg merchant.Config, project string) error {
 	}
 	var later []settlement.Entry // in others' books; the operator sees them there, and none of them waits
 	if project != eventstore.KindInstallation && waiting != "true" {
-		if later, err = cfg.Views.LaterLines(x.Context(), project, id, number, l.Limit+1); err != nil {
+		if later, err = h.api.cfg.Views.LaterLines(x.Context(), project, id, number, l.Limit+1); err != nil {
 			return err
 		}
 	}
@@ -148,7 +128,7 @@ func Get(x *edge.Exchange, cfg merchant.Config, project string) error {
 			}
 			return !more
 		}
-		err := cfg.Views.EachSettlementLine(x.Context(), of, id, number, func(e settlement.Entry) bool { return upTo(e.Number) && show(e) })
+		err := h.api.cfg.Views.EachSettlementLine(x.Context(), of, id, number, func(e settlement.Entry) bool { return upTo(e.Number) && show(e) })
 		if err != nil {
 			return err
 		}
