@@ -2,7 +2,6 @@ package account
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -105,73 +104,17 @@ func (v *visit) eventsOf(p *eventsPage) ([]wire.EventLine, error) {
 	return page.Data, err
 }
 
-// Events can be read forward only, and those of one project lie apart in the
-// log: so windows of growing size are read, from the end towards the start,
-// until there are enough for a page.
-const (
-	smallWindow = 256
-	largeWindow = 4096
-	maxWindows  = 12
-)
-
 func (v *visit) newestEvents(p *eventsPage) ([]wire.EventLine, error) {
-	end, err := v.API.LastPosition(v.Ctx(), v.Caller) // the last one a window may show
-	if err != nil {
-		return nil, err
-	}
 	before, err := strconv.ParseUint(v.Query("before"), 10, 63)
-	switch {
-	case v.Query("before") != "" && (err != nil || before == 0):
+	if v.Query("before") != "" && (err != nil || before == 0) {
 		return nil, p.BadFilter(wire.Problem{Code: domain.InvalidCursor})
-	case err == nil && before <= end:
-		end = before - 1
-	default:
-		p.Newest, p.Live = true, p.Root+"events/live?after="+strconv.FormatUint(end, 10)
 	}
-	var lines []wire.EventLine
-	size := uint64(smallWindow)
-	for range maxWindows {
-		if end == 0 || len(lines) >= shownEvents {
-			break
-		}
-		after := end - min(end, size)
-		window, err := v.window(after, end)
-		if err != nil {
-			return nil, err
-		}
-		slices.Reverse(window)
-		lines = append(lines, window...)
-		end, size = after, min(size*4, largeWindow)
+	lines, last, older, err := v.API.EventsBefore(v.Ctx(), v.Caller, before, shownEvents)
+	if before == 0 || before > last {
+		p.Newest, p.Live = true, p.Root+"events/live?after="+strconv.FormatUint(last, 10)
 	}
-	if len(lines) > shownEvents {
-		lines = lines[:shownEvents]
-		end = lines[shownEvents-1].Position - 1
-	}
-	if end > 0 {
-		p.Older = "?before=" + strconv.FormatUint(end+1, 10)
-	}
-	return lines, nil
-}
-
-// errEndOfWindow ends the reading of a feed.
-var errEndOfWindow = errors.New("the window ends here")
-
-// window reads the project's events after one position, up to another.
-func (v *visit) window(after, last uint64) (lines []wire.EventLine, err error) {
-	feed, err := v.API.Feed(v.Ctx(), v.Caller, merchant.FeedQuery{After: after})
-	if err != nil {
-		return nil, err
-	}
-	defer feed.Close()
-	err = feed.Each(v.Ctx(), func(e merchant.FeedEvent) error {
-		if e.Position > last {
-			return errEndOfWindow
-		}
-		lines = append(lines, e.EventLine)
-		return nil
-	})
-	if errors.Is(err, errEndOfWindow) {
-		err = nil
+	if older > 0 {
+		p.Older = "?before=" + strconv.FormatUint(older, 10)
 	}
 	return lines, err
 }

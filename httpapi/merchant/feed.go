@@ -2,12 +2,14 @@ package merchant
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -126,6 +128,7 @@ type Feed struct {
 	c     Caller
 	query FeedQuery
 	leave func()
+	sent  int // events
 }
 
 // FeedEvent is one event of a feed.
@@ -153,16 +156,60 @@ func (a *API) Feed(ctx context.Context, c Caller, q FeedQuery) (*Feed, error) {
 			Code: domain.RateLimited, Detail: fmt.Sprintf("The project reads %d feeds of events already. End one of them, then begin another.", MaxFeeds),
 		}.With("Retry-After", "15")
 	}
-	return &Feed{a, c, q, leave}, nil
+	return &Feed{api: a, c: c, query: q, leave: leave}, nil
 }
 
-// LastPosition is the end of the log. Needs audit.
-func (a *API) LastPosition(ctx context.Context, c Caller) (uint64, error) {
+// The log can be read forward only, and the events of one project lie apart in it: so EventsBefore
+// reads windows of growing size, from the end towards the start, until it has enough.
+const (
+	smallWindow = 256
+	largeWindow = 4096
+	maxWindows  = 12
+)
+
+// EventsBefore lists up to n of the events that a Feed has, the newest first: those before a
+// position, which is 0 or beyond last for the newest of all. last is the end of the log. There may
+// be more before older, unless that is 0, even when there are fewer than n. Needs audit.
+func (a *API) EventsBefore(ctx context.Context, c Caller, before uint64, n int) (lines []wire.EventLine, last, older uint64, err error) {
 	if err := a.Admit(&c, projects.Audit, nil); err != nil {
-		return 0, err
+		return nil, 0, 0, err
 	}
-	last, err := a.cfg.Ledger.Store.Last(ctx)
-	return uint64(last), err
+	newest, err := a.cfg.Ledger.Store.Last(ctx)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	last = uint64(newest)
+	end, size := last, uint64(smallWindow) // end is the last one a window may show
+	if before > 0 && before <= last {
+		end = before - 1
+	}
+	for range maxWindows {
+		if end == 0 || len(lines) >= n {
+			break
+		}
+		after := end - min(end, size)
+		var window []wire.EventLine
+		for r, err := range a.cfg.Ledger.Store.Scan(ctx, eventstore.Position(after), eventstore.Filter{Project: c.Project.ID, Kind: eventstore.KindPayment}) {
+			if err != nil {
+				return nil, last, 0, err
+			}
+			if uint64(r.Position) > end {
+				break
+			}
+			window = append(window, LineOf(r))
+		}
+		slices.Reverse(window)
+		lines = append(lines, window...)
+		end, size = after, min(size*4, largeWindow)
+	}
+	if len(lines) > n {
+		lines = lines[:n]
+		end = lines[n-1].Position - 1
+	}
+	if end > 0 {
+		older = end + 1
+	}
+	return lines, last, older, nil
 }
 
 // openFeeds counts the feeds that are being read by project.
@@ -192,106 +239,90 @@ func (o *openFeeds) enter(project string) (leave func(), ok bool) {
 // Close gives the feed's place back.
 func (f *Feed) Close() { f.leave() }
 
-// Each emits the events up to the newest there is, as long as the caller may
-// read them.
-func (f *Feed) Each(ctx context.Context, emit func(FeedEvent) error) error {
+// errFeedOver: all events were emitted that were asked for.
+var errFeedOver = errors.New("the feed is over")
+
+// emit emits a record, or the zero event for none, as long as the caller may read.
+func (f *Feed) emit(ctx context.Context, r eventstore.Stored, to func(FeedEvent) error) error {
+	err := f.api.recheck(ctx, f.c)
+	if err != nil || r.Position != 0 && r.Stream.Kind != eventstore.KindPayment {
+		return err
+	}
+	var e FeedEvent
+	if r.Position != 0 {
+		f.sent++
+		if e, err = feedEvent(r); err != nil {
+			return err
+		}
+	}
+	if err = to(e); err == nil && f.sent > 0 && f.sent == f.query.Limit {
+		err = errFeedOver
+	}
+	return err
+}
+
+// Each emits the events up to the newest there is.
+func (f *Feed) Each(ctx context.Context, to func(FeedEvent) error) error {
 	ctx, cancel := edge.UntilStopping(ctx, f.api.cfg.Stopping)
 	defer cancel()
 	filter := eventstore.Filter{Project: f.c.Project.ID, Kind: eventstore.KindPayment}
-	sent := 0
 	for r, err := range f.api.cfg.Ledger.Store.Scan(ctx, eventstore.Position(f.query.After), filter) {
 		if err == nil {
-			err = f.api.recheck(ctx, f.c)
+			err = f.emit(ctx, r, to)
 		}
-		if err != nil {
-			return err
-		}
-		e, err := feedEvent(r)
-		if err != nil {
-			return err
-		}
-		if err := emit(e); err != nil {
-			return err
-		}
-		if sent++; sent == f.query.Limit {
+		if errors.Is(err, errFeedOver) {
 			break
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // Follow emits events, those to come too, until ctx ends, the server stops or
-// the key may no longer read. While there are none it emits the zero event now
-// and then. It follows the events of the project itself too, so that a revoked
-// key's feed ends with the revocation.
-func (f *Feed) Follow(ctx context.Context, emit func(FeedEvent) error) error {
+// the key may no longer read. Now and then it emits the zero event. It follows the events of the
+// project itself too, so that a revoked key's feed ends with the revocation.
+func (f *Feed) Follow(ctx context.Context, to func(FeedEvent) error) error {
 	ctx, cancel := edge.UntilStopping(ctx, f.api.cfg.Stopping)
 	defer cancel()
-	// The store waits until a record is taken, so nothing piles up.
-	records := make(chan eventstore.Stored)
-	var followed error
-	go func() {
-		defer close(records)
-		filter := eventstore.Filter{Project: f.c.Project.ID}
-		followed = f.api.cfg.Ledger.Store.Follow(ctx, eventstore.Position(f.query.After), filter, func(r eventstore.Stored) error {
-			select {
-			case records <- r:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-	}()
-	err := f.pump(ctx, records, emit)
-	cancel()
-	for range records { // until the follower has ended
+	var turn sync.Mutex // for one event after the other
+	var over error      // why the feed has ended
+	one := func(r eventstore.Stored) error {
+		turn.Lock()
+		defer turn.Unlock()
+		if over == nil && ctx.Err() == nil {
+			over = f.emit(ctx, r, to)
+		}
+		if over != nil {
+			cancel()
+		}
+		return cmp.Or(over, ctx.Err())
 	}
-	if err == nil && !errors.Is(followed, eventstore.ErrClosed) && !errors.Is(followed, context.Canceled) {
-		err = followed
+	var alive sync.WaitGroup
+	alive.Go(func() {
+		heartbeat := time.NewTicker(f.api.cfg.Heartbeat)
+		defer heartbeat.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-heartbeat.C:
+				_ = one(eventstore.Stored{})
+			}
+		}
+	})
+	// The store waits until a record is taken, so nothing piles up.
+	err := f.api.cfg.Ledger.Store.Follow(ctx, eventstore.Position(f.query.After), eventstore.Filter{Project: f.c.Project.ID}, one)
+	cancel()
+	alive.Wait()
+	if over != nil {
+		err = over
+	}
+	if _, refused := errors.AsType[wire.Problem](err); refused || errors.Is(err, errFeedOver) || errors.Is(err, eventstore.ErrClosed) || errors.Is(err, context.Canceled) {
+		return nil // a client that comes back learns why
 	}
 	return err
-}
-
-// pump emits records until they end or the feed has to.
-func (f *Feed) pump(ctx context.Context, records <-chan eventstore.Stored, emit func(FeedEvent) error) error {
-	heartbeat := time.NewTicker(f.api.cfg.Heartbeat)
-	defer heartbeat.Stop()
-	for sent := 0; ; {
-		var r eventstore.Stored
-		more := true
-		select {
-		case r, more = <-records:
-		case <-heartbeat.C:
-		}
-		if !more {
-			return nil
-		}
-		err := f.api.recheck(ctx, f.c)
-		if _, over := errors.AsType[wire.Problem](err); over || ctx.Err() != nil {
-			return nil // a client that comes back learns why
-		}
-		if err != nil {
-			return err
-		}
-		var e FeedEvent
-		switch {
-		case r.Position == 0:
-		case r.Stream.Kind != eventstore.KindPayment:
-			continue
-		default:
-			if e, err = feedEvent(r); err != nil {
-				return err
-			}
-		}
-		if err := emit(e); err != nil {
-			return err
-		}
-		if e.Position != 0 {
-			if sent++; sent == f.query.Limit {
-				return nil
-			}
-		}
-	}
 }
 
 func feedEvent(r eventstore.Stored) (e FeedEvent, err error) {
