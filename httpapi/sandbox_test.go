@@ -174,7 +174,7 @@ func TestSandboxThatFails(t *testing.T) {
 		{brokenProvider{err: context.DeadlineExceeded}, 503, domain.Unavailable},
 		{brokenProvider{err: errors.New("no connection")}, 500, domain.InternalError},
 		{brokenProvider{reply: domain.SignalReply{Result: domain.SignalParked, Reason: "?"}}, 500, domain.InternalError},
-		{brokenProvider{reply: domain.SignalReply{Result: domain.SignalUnchanged}}, 500, domain.InternalError}, // nothing is recorded
+		{brokenProvider{reply: domain.SignalReply{Result: domain.SignalUnchanged}}, 503, domain.Unconfirmed}, // recorded, and not here yet
 	} {
 		other := m.on(s.again(func(cfg *settings) { cfg.Sandbox = c.p }))
 		a := other.post("/v1/sandbox/payments/"+id, `{"outcome":"paid"}`).want(c.status, c.code)

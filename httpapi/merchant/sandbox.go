@@ -3,6 +3,7 @@ package merchant
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -206,7 +207,8 @@ func errGone(there bool) error {
 }
 
 // verdict reports whether the signal with the reference changed anything. The reply to a repeated
-// one says only that it was recorded before: then the log is searched for its effect.
+// one says only that it was recorded before: then the log is searched for its effect. A node that
+// no longer leads may not have it yet.
 func (a *API) verdict(ctx context.Context, p domain.Payment, reference string, reply domain.SignalReply, final *domain.Refusal) error {
 	result := reply.Result
 	if result == domain.SignalUnchanged {
@@ -224,6 +226,8 @@ func (a *API) verdict(ctx context.Context, p domain.Payment, reference string, r
 		return nil
 	case domain.SignalRefused, domain.SignalLateFunds:
 		return final
+	case domain.SignalUnchanged:
+		return fmt.Errorf("%w: this node does not have what the sandbox's signal did", eventstore.ErrUnconfirmed)
 	}
 	return errors.New("the sandbox's signal was not recorded: " + reply.Result + " " + reply.Reason)
 }
