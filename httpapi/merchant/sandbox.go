@@ -19,6 +19,7 @@ import (
 // provider's signal to be recorded.
 const (
 	routeWait  = 5 * time.Second
+	routeLook  = 20 * time.Millisecond // from one look to the next
 	signalWait = 10 * time.Second
 )
 
@@ -232,36 +233,21 @@ func (a *API) verdict(ctx context.Context, p domain.Payment, reference string, r
 	return errors.New("the sandbox's signal was not recorded: " + reply.Result + " " + reply.Reason)
 }
 
-// errMoved ends a wait: the payment has a new event.
-var errMoved = errors.New("the payment moved on")
-
 // routed waits until the payment has left the status created, for at most
 // routeWait.
 func (a *API) routed(ctx context.Context, p domain.Payment) (domain.Payment, error) {
-	wait, cancel := context.WithTimeout(ctx, routeWait)
-	defer cancel()
-	its := eventstore.Filter(eventstore.PaymentStream(p.Project, p.ID))
-	for p.Status == domain.Created {
-		// The position is read before the payment, so that no event falls
-		// between the two.
-		from, err := a.cfg.Ledger.Store.Last(wait)
-		if err != nil {
-			return p, err
+	for late := time.After(routeWait); p.Status == domain.Created; {
+		select {
+		case <-ctx.Done():
+			return p, ctx.Err()
+		case <-late:
+			return p, &domain.TooEarlyError{}
+		case <-time.After(routeLook):
 		}
 		var ok bool
-		if p, ok, err = a.cfg.Views.Payment(wait, p.ID); err != nil || !ok {
+		var err error
+		if p, ok, err = a.cfg.Views.Payment(ctx, p.ID); err != nil || !ok {
 			return p, errors.Join(err, errGone(ok))
-		}
-		if p.Status != domain.Created {
-			break
-		}
-		err = a.cfg.Ledger.Store.Follow(wait, from, its, func(eventstore.Stored) error { return errMoved })
-		switch {
-		case errors.Is(err, errMoved):
-		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			return p, &domain.TooEarlyError{}
-		default:
-			return p, err
 		}
 	}
 	return p, nil
