@@ -26,7 +26,7 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := s.merchant("")
-	c, err := api.SignIn(t.Context(), "192.0.2.1", m.project, m.secret)
+	c, err := api.SignIn(t.Context(), "192.0.2.1", m.project, m.secret, nil)
 	if err != nil || c.Project.ID != m.project || c.Key.ID != m.keyID {
 		t.Fatal(c, err)
 	}
@@ -107,7 +107,7 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 		t.Error("another project's payment: ", err)
 	}
 	for _, want := range []domain.Code{domain.Unauthorized, domain.RateLimited} {
-		if _, err := api.SignIn(t.Context(), "192.0.2.2", m.project, "sk_wrong"); codeOf(err) != want {
+		if _, err := api.SignIn(t.Context(), "192.0.2.2", m.project, "sk_wrong", nil); codeOf(err) != want {
 			t.Error(err)
 		}
 	}

@@ -14,10 +14,7 @@ func network(addr netip.Addr) string {
 	if addr.Is4() {
 		return addr.String()
 	}
-	p, err := addr.Prefix(64)
-	if err != nil {
-		return addr.String()
-	}
+	p, _ := addr.Prefix(64) // an IPv6 address has one
 	return p.String()
 }
 
@@ -39,9 +36,9 @@ func ofRemote(remote string) (addr netip.Addr, name string) {
 // network. Proxies there are trusted.
 func mayBeProxy(addr netip.Addr) bool { return addr.IsLoopback() || addr.IsPrivate() }
 
-// Peer is the network at the other end of a request's connection, regardless of its headers.
-func Peer(r *http.Request) string {
-	_, name := ofRemote(r.RemoteAddr)
+// Peer is the network at the other end of a connection, by its http.Request.RemoteAddr.
+func Peer(remote string) string {
+	_, name := ofRemote(remote)
 	return name
 }
 

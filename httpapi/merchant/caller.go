@@ -9,6 +9,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
+	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
@@ -90,11 +91,10 @@ func (c Caller) sees(p domain.Payment) bool {
 // against a key without an owner. Only failures count against the address, so valid credentials are
 // never refused for those of others. The problems are 401 unauthorized, 403 project_disabled and
 // 429 rate_limited.
-func (a *API) SignIn(ctx context.Context, address, id, secret string) (Caller, error) {
-	return a.signIn(ctx, func() string { return address }, id, secret, nil)
-}
-
-func (a *API) signIn(ctx context.Context, address func() string, id, secret string, announced http.Header) (Caller, error) {
+//
+// What is left for the address, at the other end remote of the connection, is announced in the header
+// where it is used up; it may be nil.
+func (a *API) SignIn(ctx context.Context, remote, id, secret string, announced http.Header) (Caller, error) {
 	project, known, err := a.cfg.Views.Project(ctx, id)
 	if err != nil {
 		return Caller{}, err
@@ -104,7 +104,7 @@ func (a *API) signIn(ctx context.Context, address func() string, id, secret stri
 	}
 	key, live := project.Authenticate(projects.HashKey(secret))
 	if !known || !live {
-		if err := a.failures.Allow(address(), edge.PerMinute(a.cfg.FailedAuthPerMinute), a.cfg.Now(), announced); err != nil {
+		if err := a.failures.Allow(conns.Peer(remote), edge.PerMinute(a.cfg.FailedAuthPerMinute), a.cfg.Now(), announced); err != nil {
 			return Caller{}, err
 		}
 		if announced != nil { // this budget is announced where it is used up, not before

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/httpapi/conns"
 )
 
 // signInPage is what signin.html is filled with.
@@ -51,7 +50,7 @@ func (v *Visit) signIn() error {
 	if p, k, ok := strings.Cut(project, ":"); ok && key == "" { // both as in the header of the API
 		project, key = p, k
 	}
-	caller, err := v.API.SignIn(v.Ctx(), conns.Peer(v.Request), project, key)
+	caller, err := v.API.SignIn(v.Ctx(), v.Request.RemoteAddr, project, key, nil)
 	if err == nil {
 		if err := v.startSession(caller); err != nil {
 			return err
