@@ -63,7 +63,7 @@ func TestDaysOfAnyZone(t *testing.T) {
 		v := must(in.api.Overview(t.Context(), in.caller(), values(fmt.Sprintf("from=%s&to=%s", first, last))))
 		var found int
 		for d := first; d <= last; d++ {
-			from, to := days.Range(d, d)
+			from, to := days.Start(d), days.Start(d+1)
 			filter := url.Values{"created_from": {from.String()}, "created_to": {to.String()}, "limit": {"100"}}
 			created := make(map[domain.Currency]wire.Tally)
 			for _, p := range must(merchant.PageOf(in.api.Payments)(t.Context(), in.caller(), filter)).Data {

@@ -1,8 +1,10 @@
 package merchant
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"payledger/domain"
@@ -54,7 +56,11 @@ func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 	for _, p := range unrouted.Payments {
 		all = append(all, wire.Alert{Kind: wire.AlertUnrouted, PaymentID: &p.ID, Since: &p.CreatedAt})
 	}
-	return byUrgency(all), nil
+	kinds := []wire.AlertKind{wire.AlertDisputed, wire.AlertLateFunds, wire.AlertDisabled, wire.AlertFailing, wire.AlertUndelivered, wire.AlertUnrouted, wire.AlertSecret}
+	slices.SortStableFunc(all, func(a, b wire.Alert) int {
+		return cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind))
+	})
+	return all, nil
 }
 
 // Healths are the health of each endpoint. From the first on that is unavailable they are
@@ -75,21 +81,18 @@ func (a *API) Healths(ctx context.Context, endpoints []projects.Endpoint) ([]dom
 }
 
 func endpointAlerts(e projects.Endpoint, health domain.EndpointHealth, now domain.Instant) (all []wire.Alert) {
-	about := wire.Alert{EndpointID: e.ID, URL: e.URL}
-	switch {
-	case e.Disabled != "":
-		v := about
-		v.Kind, v.Reason, v.Since = wire.AlertDisabled, e.Disabled, &e.DisabledAt
-		all = append(all, v)
-	case health.FailingSince != nil:
-		v := about
-		v.Kind, v.Since = wire.AlertFailing, health.FailingSince
+	add := func(v wire.Alert) {
+		v.EndpointID, v.URL = e.ID, e.URL
 		all = append(all, v)
 	}
+	switch {
+	case e.Disabled != "":
+		add(wire.Alert{Kind: wire.AlertDisabled, Reason: e.Disabled, Since: &e.DisabledAt})
+	case health.FailingSince != nil:
+		add(wire.Alert{Kind: wire.AlertFailing, Since: health.FailingSince})
+	}
 	if health.Undelivered > 0 {
-		v := about
-		v.Kind, v.Count = wire.AlertUndelivered, health.Undelivered
-		all = append(all, v)
+		add(wire.Alert{Kind: wire.AlertUndelivered, Count: health.Undelivered})
 	}
 	var ends domain.Instant // the first to end of the secrets before
 	for _, old := range e.Previous {
@@ -98,21 +101,7 @@ func endpointAlerts(e projects.Endpoint, health domain.EndpointHealth, now domai
 		}
 	}
 	if ends != 0 {
-		v := about
-		v.Kind, v.Until = wire.AlertSecret, &ends
-		all = append(all, v)
+		add(wire.Alert{Kind: wire.AlertSecret, Until: &ends})
 	}
 	return all
-}
-
-func byUrgency(all []wire.Alert) []wire.Alert {
-	out := make([]wire.Alert, 0, len(all))
-	for _, kind := range []wire.AlertKind{wire.AlertDisputed, wire.AlertLateFunds, wire.AlertDisabled, wire.AlertFailing, wire.AlertUndelivered, wire.AlertUnrouted, wire.AlertSecret} {
-		for _, v := range all {
-			if v.Kind == kind {
-				out = append(out, v)
-			}
-		}
-	}
-	return out
 }

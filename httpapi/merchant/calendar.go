@@ -83,9 +83,3 @@ func (c Calendar) Start(d Day) domain.Instant {
 		}
 	}
 }
-
-// Range is the first instant of one day and the first after another, both of which
-// count.
-func (c Calendar) Range(from, to Day) (start, end domain.Instant) {
-	return c.Start(from), c.Start(to + 1)
-}

@@ -50,7 +50,7 @@ func TestDays(t *testing.T) {
 		{"Europe/Berlin", "2040-12-31", "2040-12-30T23:00:00.000Z", "24h0m0s"},
 	} {
 		c, d := of(t, tt.zone), day(t, tt.day)
-		start, end := c.Range(d, d)
+		start, end := c.Start(d), c.Start(d+1)
 		if got := time.Duration(end-start) * time.Millisecond; start.String() != tt.start || got.String() != tt.hours {
 			t.Errorf("%s, %s: %s, %s, want %s, %s", tt.zone, d, start, got, tt.start, tt.hours)
 		}
@@ -72,7 +72,7 @@ func TestDayOfStart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := calendars[rapid.SampledFrom(zones).Draw(t, "zone")]
 		d := merchant.Day(rapid.IntRange(18_300, 30_000).Draw(t, "day"))
-		start, end := c.Range(d, d)
+		start, end := c.Start(d), c.Start(d+1)
 		if start%(15*60*1000) != 0 {
 			t.Errorf("%s begins at %s", d, start)
 		}

@@ -179,18 +179,28 @@ func (a *API) RenameKey(ctx context.Context, c Caller, id, name string) (v wire.
 	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
 		return v, err
 	}
-	k, ok := c.Project.Key(id)
-	if !ok {
-		return v, &domain.Refusal{Code: domain.KeyNotFound}
-	}
-	if err := c.mayHandle(k.Scopes); err != nil {
+	if _, err := c.handled(id); err != nil {
 		return v, err
 	}
-	p, err := a.ChangeProject(ctx, c.Project.ID, c.Cause(), projects.RenameKey{KeyID: id, Name: name}, false)
+	return a.changeKey(ctx, c, id, projects.RenameKey{KeyID: id, Name: name})
+}
+
+// handled finds a key of the project that the caller may handle.
+func (c Caller) handled(id string) (projects.Key, error) {
+	k, ok := c.Project.Key(id)
+	if !ok {
+		return k, &domain.Refusal{Code: domain.KeyNotFound}
+	}
+	return k, c.mayHandle(k.Scopes)
+}
+
+// changeKey runs a command on a key and answers the key after it.
+func (a *API) changeKey(ctx context.Context, c Caller, id string, cmd projects.ProjectCommand) (v wire.AccountKey, err error) {
+	p, err := a.ChangeProject(ctx, c.Project.ID, c.Cause(), cmd, false)
 	if err != nil {
 		return v, err
 	}
-	k, _ = p.Key(id)
+	k, _ := p.Key(id)
 	return a.keyOf(c, k), nil
 }
 
@@ -201,17 +211,13 @@ func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool
 	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
 		return v, err
 	}
-	p := c.Project
-	i := slices.IndexFunc(p.Keys, func(k projects.Key) bool { return k.ID == id })
-	if i < 0 {
-		return v, &domain.Refusal{Code: domain.KeyNotFound}
-	}
-	if err := c.mayHandle(p.Keys[i].Scopes); err != nil {
+	k, err := c.handled(id)
+	if err != nil {
 		return v, err
 	}
-	others := slices.ContainsFunc(p.Keys, func(k projects.Key) bool { return k.ID != id && !k.Revoked })
+	others := slices.ContainsFunc(c.Project.Keys, func(k projects.Key) bool { return k.ID != id && !k.Revoked })
 	switch {
-	case confirmed || p.Keys[i].Revoked:
+	case confirmed || k.Revoked:
 	case !others:
 		return v, wire.Problem{
 			Code: domain.ConfirmationRequired,
@@ -224,8 +230,5 @@ func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool
 			Detail: `This is the key you are signed in with: revoking it signs you out. Send {"confirm": true} to revoke it all the same.`,
 		}
 	}
-	if p, err = a.ChangeProject(ctx, p.ID, c.Cause(), projects.RevokeKey{KeyID: id}, false); err != nil {
-		return v, err
-	}
-	return a.keyOf(c, p.Keys[i]), nil
+	return a.changeKey(ctx, c, id, projects.RevokeKey{KeyID: id})
 }

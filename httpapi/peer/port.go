@@ -150,12 +150,12 @@ func URL(peer string) string {
 // here. The listener has the same name on all nodes. All are added before the port is served.
 func (p *Port) Forward(listener string, local http.Handler) http.Handler {
 	p.local[listener] = p.confirmed(local)
-	var within time.Duration
+	transport := p.client.Clone()
 	if listener == Public {
-		within = answerTime
+		transport.ResponseHeaderTimeout = answerTime // for the leader to begin to answer
 	}
 	to := &httputil.ReverseProxy{
-		Transport: p.transport(within), FlushInterval: -1,
+		Transport: transport, FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			leader, _ := p.config.Node.Leader()
 			r.Out.URL.Scheme, r.Out.URL.Host = "https", leader
@@ -190,13 +190,6 @@ func (p *Port) Forward(listener string, local http.Handler) http.Handler {
 
 // Public names the merchants' and customers' listener.
 const Public = "public"
-
-// transport has the time within which the leader has to begin to answer; 0: any.
-func (p *Port) transport(within time.Duration) *http.Transport {
-	t := p.client.Clone()
-	t.ResponseHeaderTimeout = within
-	return t
-}
 
 // Handler answers the peers. Its server's end of TLS names no protocols.
 func (p *Port) Handler() http.Handler {
