@@ -41,7 +41,8 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: merchant.RefundsPath + "/{id}", Operation: "getRefund", Scope: projects.Read, Handle: h.GetRefund},
 	}
 	if a.cfg.Webhooks != nil {
-		table = append(table, a.webhookRoutes()...)
+		table = append(table, a.hooks.Routes("/v1")...)
+		table = append(table, edge.Route{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Text})
 	}
 	table = append(table, []edge.Route{
 		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: projects.Read, Handle: h.GetBalance},
@@ -51,10 +52,10 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: "/v1/payouts", Operation: "listPayouts", Scope: projects.Read, Handle: h.ListPayouts},
 		{Method: "GET", Path: "/v1/events", Operation: "listEvents", Scope: projects.Audit, Endless: true, Handle: h.ListEvents},
 		{Method: "GET", Path: "/", Operation: "getLanding", Handle: a.pages.Landing},
-		{Method: "GET", Path: "/problems/{code}", Operation: "getProblem", Handle: a.pages.Problem},
+		{Method: "GET", Path: "/problems/{code}", Operation: "getProblem", Handle: a.pages.Text},
 		{Method: "GET", Path: "/openapi.yaml", Operation: "getOpenAPI", Handle: a.pages.OpenAPI},
 		{Method: "GET", Path: "/docs", Operation: "getDocs", Handle: a.pages.Docs},
-		{Method: "GET", Path: docs.Path + "/clients", Operation: "getClientDocs", Handle: a.pages.Clients},
+		{Method: "GET", Path: docs.Path + "/clients", Operation: "getClientDocs", Handle: a.pages.Text},
 		{Method: "GET", Path: docs.Path + "/{version}/{file}", Operation: "getDocsFile", Handle: a.pages.File},
 		{Method: "GET", Path: "/livez", Operation: "livez", Handle: a.livez},
 		{Method: "GET", Path: "/readyz", Operation: "readyz", Handle: a.readyz},
@@ -162,13 +163,4 @@ func (a *api) serve(x *edge.Exchange) {
 		}
 	}
 	x.Dispatch(a.router)
-}
-
-// webhookRoutes are the rows of a project's own key, and the page that
-// explains them.
-func (a *api) webhookRoutes() []edge.Route {
-	return append(
-		a.hooks.Handlers().Routes("/v1"),
-		edge.Route{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Webhooks},
-	)
 }

@@ -343,7 +343,7 @@ func TestScopesOfEndpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := a.webhookRoutes()
+	rows := a.hooks.Routes("/v1")
 	if len(rows) < 14 {
 		t.Fatalf("%d rows", len(rows))
 	}

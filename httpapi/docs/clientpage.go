@@ -1,14 +1,8 @@
 package docs
 
 import (
-	"bytes"
 	"embed"
-	"html/template"
-	"net/http"
 	"strings"
-
-	"payledger/httpapi/edge"
-	"payledger/httpapi/ui"
 )
 
 //go:embed clients/*
@@ -46,23 +40,8 @@ func Clients() ([]Client, error) {
 	return all, nil
 }
 
-// renderClientPage makes the page for programmers who call the API.
-func renderClientPage(cfg Config, documents *template.Template) ([]byte, error) {
+// clientPage is the page for programmers who call the API.
+func clientPage() (about, error) {
 	clients, err := Clients()
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	err = documents.ExecuteTemplate(&b, "clients.html", map[string]any{
-		"Lang": "en", "Root": filesOfDocuments, "Plain": true, "Title": "Clients", "Base": cfg.PublicURL, "Prefix": cfg.Prefix,
-		"Clients": clients,
-	})
-	return b.Bytes(), err
-}
-
-// Clients answers GET /docs/clients.
-func (p *Pages) Clients(x *edge.Exchange) error {
-	ui.Secure(x.Header())
-	x.ReplyBytes(http.StatusOK, "text/html; charset=utf-8", p.clients)
-	return nil
+	return about{"clients.html", map[string]any{"Title": "Clients", "Clients": clients}}, err
 }

@@ -1,12 +1,9 @@
 package docs
 
 import (
-	"bytes"
-	"html/template"
 	"net/http"
 
 	"payledger/httpapi/edge"
-	"payledger/httpapi/ui"
 	"payledger/httpapi/wire"
 )
 
@@ -28,14 +25,9 @@ func landingOf(cfg Config) wire.Landing {
 	return l
 }
 
-// renderLanding makes the page at the root for people.
-func renderLanding(cfg Config, documents *template.Template) ([]byte, error) {
-	var b bytes.Buffer
-	err := documents.ExecuteTemplate(&b, "landing.html", map[string]any{
-		"Lang": "en", "Root": "p/", "Plain": true, "Title": name, "Prefix": cfg.Prefix, "Account": cfg.Account,
-		"Webhooks": len(cfg.RetrySchedule) > 0,
-	})
-	return b.Bytes(), err
+// landingPage is the page at the root for people.
+func landingPage(cfg Config) about {
+	return about{"landing.html", map[string]any{"Title": name, "Account": cfg.Account, "Webhooks": len(cfg.RetrySchedule) > 0}}
 }
 
 // Landing answers GET /: a page for people, JSON for programs.
@@ -44,7 +36,5 @@ func (p *Pages) Landing(x *edge.Exchange) error {
 	if !edge.Accepts(x.Request.Header["Accept"], "text/html") {
 		return x.Reply(http.StatusOK, p.landing)
 	}
-	ui.Secure(x.Header())
-	x.ReplyBytes(http.StatusOK, "text/html; charset=utf-8", p.landingPage)
-	return nil
+	return p.Text(x)
 }

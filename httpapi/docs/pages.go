@@ -37,22 +37,14 @@ var documents embed.FS
 // Path is where the documentation page is.
 const Path = "/docs"
 
-// filesOfDocuments is where a document finds its stylesheet: the payment page's
-// handler serves the files of all pages.
-const filesOfDocuments = "../p/"
-
 // Pages are the documents behind the API: what each problem means, the OpenAPI document, and a page
 // to read it on. They are rendered once.
 type Pages struct {
-	problems map[string][]byte // by code
-	hooks    []byte            // for receivers of webhooks
-	clients  []byte            // for programmers who call the API
+	texts   map[string][]byte // pages of text, by path
+	landing wire.Landing
 
 	reader       []byte // the page on which the API's document is read
 	readerPolicy string // its Content-Security-Policy
-
-	landing     wire.Landing
-	landingPage []byte
 
 	openAPI *ui.File
 	files   map[string]*ui.File // those that the documentation page loads, by name
@@ -81,61 +73,67 @@ func New(cfg Config) (*Pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("documents: %w", err)
 	}
-	p := &Pages{
-		problems: make(map[string][]byte),
-		openAPI:  ui.NewFile("application/yaml", OpenAPI),
-	}
+	p := &Pages{texts: make(map[string][]byte), landing: landingOf(cfg), openAPI: ui.NewFile("application/yaml", OpenAPI)}
 	if err := p.loadFiles(); err != nil {
 		return nil, fmt.Errorf("documentation page: %w", err)
 	}
 	p.renderReader(swgui.Config{
 		Title: name, SwaggerJSON: cfg.Prefix + "/openapi.yaml", BasePath: cfg.Prefix + Path + "/" + p.version, InternalBasePath: Path,
 	})
-	render := func(row edge.ProblemRow, of domain.Code, fields []edge.ProblemRow) error {
-		var b bytes.Buffer
-		var listed []map[string]any
-		for _, f := range fields {
-			listed = append(listed, map[string]any{"Code": f.Code, "Page": template.HTML(f.Page)}) //nolint:gosec // our own text
+	clients, err := clientPage()
+	if err != nil {
+		return nil, err
+	}
+	texts := map[string]about{"/": landingPage(cfg), Path + "/clients": clients}
+	if len(cfg.RetrySchedule) > 0 {
+		if texts[Path+"/webhooks"], err = webhookPage(cfg.RetrySchedule); err != nil {
+			return nil, err
 		}
-		err := tmpl.ExecuteTemplate(&b, "problem.html", map[string]any{
-			"Lang": "en", "Root": filesOfDocuments, "Plain": true, "Code": row.Code, "Status": row.Status, "StatusText": http.StatusText(row.Status),
-			"Title": row.Title, "Page": template.HTML(row.Page), "Field": of, "Fields": listed, //nolint:gosec // our own text
-		})
-		p.problems[string(row.Code)] = b.Bytes()
-		return err
 	}
 	for _, row := range edge.ProblemRows() {
 		var fields []edge.ProblemRow
 		if row.Code == domain.ValidationFailed {
 			fields = edge.FieldRows()
 		}
-		if err := render(row, "", fields); err != nil {
-			return nil, fmt.Errorf("problem pages: %w", err)
-		}
+		texts["/problems/"+string(row.Code)] = problemPage(row, "", fields)
 	}
 	for _, row := range edge.FieldRows() {
-		if err := render(row, domain.ValidationFailed, nil); err != nil {
-			return nil, fmt.Errorf("problem pages: %w", err)
+		texts["/problems/"+string(row.Code)] = problemPage(row, domain.ValidationFailed, nil)
+	}
+	for at, of := range texts {
+		// The payment page's handler serves the stylesheet of all pages.
+		of.data["Root"] = strings.Repeat("../", strings.Count(at, "/")-1) + "p/"
+		of.data["Lang"], of.data["Plain"], of.data["Base"], of.data["Prefix"] = "en", true, cfg.PublicURL, cfg.Prefix
+		var b bytes.Buffer
+		if err := tmpl.ExecuteTemplate(&b, of.template, of.data); err != nil {
+			return nil, fmt.Errorf("page %s: %w", at, err)
 		}
-	}
-	p.landing = landingOf(cfg)
-	if p.landingPage, err = renderLanding(cfg, tmpl); err != nil {
-		return nil, fmt.Errorf("landing page: %w", err)
-	}
-	if p.clients, err = renderClientPage(cfg, tmpl); err != nil {
-		return nil, fmt.Errorf("page on clients: %w", err)
-	}
-	if len(cfg.RetrySchedule) > 0 {
-		if p.hooks, err = renderWebhookPage(cfg, tmpl); err != nil {
-			return nil, fmt.Errorf("page on webhooks: %w", err)
-		}
+		p.texts[at] = b.Bytes()
 	}
 	return p, nil
 }
 
-// Problem answers GET /problems/{code}.
-func (p *Pages) Problem(x *edge.Exchange) error {
-	body, ok := p.problems[x.Vars["code"]]
+// about is what a page says.
+type about struct {
+	template string
+	data     map[string]any
+}
+
+// problemPage explains a problem, or the one of a field, which is of another problem.
+func problemPage(row edge.ProblemRow, of domain.Code, fields []edge.ProblemRow) about {
+	var listed []map[string]any
+	for _, f := range fields {
+		listed = append(listed, map[string]any{"Code": f.Code, "Page": template.HTML(f.Page)}) //nolint:gosec // our own text
+	}
+	return about{"problem.html", map[string]any{
+		"Code": row.Code, "Status": row.Status, "StatusText": http.StatusText(row.Status),
+		"Title": row.Title, "Page": template.HTML(row.Page), "Field": of, "Fields": listed, //nolint:gosec // our own text
+	}}
+}
+
+// Text answers GET for a page of text.
+func (p *Pages) Text(x *edge.Exchange) error {
+	body, ok := p.texts[x.Request.URL.EscapedPath()]
 	if !ok {
 		return wire.Problem{Code: domain.PathNotFound}
 	}

@@ -1,18 +1,13 @@
 package docs
 
 import (
-	"bytes"
 	"embed"
-	"html/template"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/edge"
-	"payledger/httpapi/ui"
 )
 
 // ReceiverFiles are the sample receivers, one file for each language.
@@ -31,9 +26,8 @@ const SampleNotification = `{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"payment.p
  "data":{"id":"01M7W78FJBM8T4R7B5N0C1D2E3","status":"paid","amount":"1500.00","currency":"RUB",
   "description":"order-1042","payload":{"cart":7},"created_at":"2026-11-20T10:15:30.123Z"}}`
 
-// renderWebhookPage makes the page for merchants who receive notifications
-// that are tried after these waits.
-func renderWebhookPage(cfg Config, documents *template.Template) ([]byte, error) {
+// webhookPage is the page for merchants who receive notifications that are tried after these waits.
+func webhookPage(schedule []time.Duration) (about, error) {
 	type row struct{ Kind, When, Final any }
 	type try struct{ Number, Wait, Since any }
 	type receiver struct {
@@ -46,7 +40,7 @@ func renderWebhookPage(cfg Config, documents *template.Template) ([]byte, error)
 	}
 	var tries []try
 	var since time.Duration
-	for i, wait := range cfg.RetrySchedule {
+	for i, wait := range schedule {
 		since += wait
 		tries = append(tries, try{i + 1, spell(wait), spell(since)})
 	}
@@ -58,24 +52,21 @@ func renderWebhookPage(cfg Config, documents *template.Template) ([]byte, error)
 	for i, r := range Receivers() {
 		code, err := ReceiverFiles.ReadFile("receivers/" + r[0] + ".txt")
 		if err != nil {
-			return nil, err
+			return about{}, err
 		}
 		samples = append(samples, receiver{r[0], r[1], strings.TrimSpace(string(code)), i == 0})
 	}
 	sql, err := ReceiverFiles.ReadFile("receivers/sql.txt")
 	if err != nil {
-		return nil, err
+		return about{}, err
 	}
-	var b bytes.Buffer
-	err = documents.ExecuteTemplate(&b, "webhooks.html", map[string]any{
-		"Lang": "en", "Root": filesOfDocuments, "Plain": true, "Title": "Receiving webhooks",
-		"Base": cfg.PublicURL, "Prefix": cfg.Prefix, "Example": SampleNotification, "SQL": strings.TrimSpace(string(sql)),
+	return about{"webhooks.html", map[string]any{
+		"Title": "Receiving webhooks", "Example": SampleNotification, "SQL": strings.TrimSpace(string(sql)),
 		"Kinds": kinds, "Tries": tries, "Attempts": attempts, "Receivers": samples, "MaxEndpoints": projects.MaxEndpoints,
 		"Timeout": spell(domain.AnswerTime), "MaxRetryAfter": spell(domain.MaxRetryAfter),
 		"DisableAfter": spell(domain.MaxFailingTime), "Keep": spell(domain.KeepDeliveries),
 		"Overlap": spell(projects.DefaultSecretOverlap), "MaxOverlap": spell(projects.MaxSecretOverlap),
-	})
-	return b.Bytes(), err
+	}}, nil
 }
 
 // spell writes a length of time for people: its two greatest units.
@@ -99,11 +90,4 @@ func spell(d time.Duration) string {
 		}
 	}
 	return strings.Join(parts, " ")
-}
-
-// Webhooks answers GET /docs/webhooks.
-func (p *Pages) Webhooks(x *edge.Exchange) error {
-	ui.Secure(x.Header())
-	x.ReplyBytes(http.StatusOK, "text/html; charset=utf-8", p.hooks)
-	return nil
 }

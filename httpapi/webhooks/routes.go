@@ -11,26 +11,21 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// Handlers answer requests by the operations of an API.
-type Handlers struct{ api *API }
-
-// Handlers answer the requests of keys, and of the operator for a project.
-func (a *API) Handlers() Handlers { return Handlers{a} }
-
-// Routes are the rows of endpoints and deliveries under the path of a project's things.
-func (h Handlers) Routes(project string) []edge.Route {
+// Routes are the rows of endpoints and deliveries under the path of a project's things, for its keys or
+// for the operator.
+func (a *API) Routes(project string) []edge.Route {
 	const write, read = projects.WebhooksWrite, projects.Read
-	a, base := h.api, project+"/webhook-endpoints"
+	base := project + "/webhook-endpoints"
 	one := base + "/{endpoint_id}"
 	event := one + "/deliveries/{event_id}"
 	return []edge.Route{
-		{Method: "POST", Path: base, Operation: "createWebhookEndpoint", Scope: write, Body: true, Handle: h.createEndpoint},
+		{Method: "POST", Path: base, Operation: "createWebhookEndpoint", Scope: write, Body: true, Handle: a.createEndpoint},
 		{Method: "GET", Path: base, Operation: "listWebhookEndpoints", Scope: read, Handle: list("", func(ctx context.Context, c merchant.Caller, _ string, values url.Values) (wire.Page[wire.Endpoint], error) {
 			return a.Endpoints(ctx, c, values)
 		})},
 		{Method: "GET", Path: one, Operation: "getWebhookEndpoint", Scope: read, Handle: on(http.StatusOK, a.Endpoint)},
 		{Method: "POST", Path: one, Operation: "changeWebhookEndpoint", Scope: write, Body: true, Handle: with(http.StatusOK, requestOf, a.Change)},
-		{Method: "DELETE", Path: one, Operation: "deleteWebhookEndpoint", Scope: write, Handle: h.deleteEndpoint},
+		{Method: "DELETE", Path: one, Operation: "deleteWebhookEndpoint", Scope: write, Handle: a.deleteEndpoint},
 		{Method: "POST", Path: one + "/rotate-secret", Operation: "rotateWebhookSecret", Scope: write, Body: true, Optional: true, Handle: with(http.StatusOK, rotationOf, a.RotateSecret)},
 		{Method: "POST", Path: one + "/enable", Operation: "enableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(http.StatusOK, a.Enable)},
 		{Method: "POST", Path: one + "/disable", Operation: "disableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(http.StatusOK, a.Disable)},
@@ -87,12 +82,12 @@ func list[T any](
 	}
 }
 
-func (h Handlers) createEndpoint(x *edge.Exchange) error {
+func (a *API) createEndpoint(x *edge.Exchange) error {
 	req, err := requestOf(x)
 	if err != nil {
 		return err
 	}
-	made, err := h.api.Add(x.Context(), merchant.CallerOf(x), req)
+	made, err := a.Add(x.Context(), merchant.CallerOf(x), req)
 	if err != nil {
 		return err
 	}
@@ -100,8 +95,8 @@ func (h Handlers) createEndpoint(x *edge.Exchange) error {
 	return x.Reply(http.StatusCreated, made)
 }
 
-func (h Handlers) deleteEndpoint(x *edge.Exchange) error {
-	if err := h.api.Remove(x.Context(), merchant.CallerOf(x), x.Vars["endpoint_id"]); err != nil {
+func (a *API) deleteEndpoint(x *edge.Exchange) error {
+	if err := a.Remove(x.Context(), merchant.CallerOf(x), x.Vars["endpoint_id"]); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
