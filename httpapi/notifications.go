@@ -74,38 +74,43 @@ func newNotified(c Config) *notified {
 	return h
 }
 
-// notify answers POST /connectors/{route}.
+// notify answers POST /connectors/{route}. The connection ends after the answer unless the body was read
+// to its end.
 func (h *notified) notify(x *edge.Exchange) error {
+	x.Header().Set("Connection", "close")
 	route := x.Vars["route"]
 	if !domain.ValidRoute(route) || !h.connectors.Takes(route) {
-		return closing(&domain.Refusal{Code: domain.RouteNotFound})
+		return &domain.Refusal{Code: domain.RouteNotFound}
 	}
 	address := conns.Public(x.Request)
 	if address != "" {
 		if err := h.limit.Allow(address, h.rate, h.now(), x.Header()); err != nil {
-			return closing(err)
+			return err
 		}
 	}
 	if x.Request.ContentLength > maxNotification {
-		return closing(tooLarge())
+		return tooLarge()
 	}
 	// The body's time limit is the connection's read deadline, which then closes it.
 	control := http.NewResponseController(x.ResponseWriter)
 	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return closing(bodyCutShort())
+		return bodyCutShort()
 	}
 	p := &place{route: route, address: address, cut: func() { _ = control.SetReadDeadline(time.Now()) }}
 	if !h.places.take(p) {
-		return closing(tooMany())
+		return tooMany()
 	}
 	defer h.places.leave(p)
-	body, err := read(x)
-	if !h.places.read(p) {
-		return closing(tooMany())
+	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.Request.Body, maxNotification))
+	switch {
+	case !h.places.read(p):
+		return tooMany()
+	case errors.As(err, new(*http.MaxBytesError)):
+		return tooLarge()
+	case err != nil:
+		return bodyCutShort()
 	}
-	if err != nil {
-		return err
-	}
+	x.Header().Del("Connection")
 	err = h.connectors.Notify(x.Context(), route, x.Request.Header, body)
 	var refusal *domain.Refusal
 	switch {
@@ -122,18 +127,6 @@ func (h *notified) notify(x *edge.Exchange) error {
 	return errors.Join(edge.Unavailable(retryAfter, "The notification cannot be judged now. Send it again."), err)
 }
 
-func read(x *edge.Exchange) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.Request.Body, maxNotification))
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		return nil, closing(tooLarge())
-	case err != nil:
-		return nil, closing(bodyCutShort())
-	}
-	return body, nil
-}
-
 func tooLarge() wire.Problem {
 	return wire.Problem{Code: domain.BodyTooLarge, Detail: "A notification has 256 KiB at most."}
 }
@@ -144,18 +137,4 @@ func tooMany() wire.Problem {
 
 func bodyCutShort() wire.Problem {
 	return wire.Problem{Code: domain.NotificationMalformed, Detail: "The body did not arrive as a whole, or not in time."}
-}
-
-// closing ends the connection after the answer: the body was not read to its end.
-func closing(err error) error {
-	var p wire.Problem
-	var refusal *domain.Refusal
-	switch {
-	case errors.As(err, &p):
-	case errors.As(err, &refusal):
-		p = wire.Problem{Code: refusal.Code}
-	default:
-		return err
-	}
-	return p.With("Connection", "close")
 }
