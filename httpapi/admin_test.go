@@ -296,14 +296,14 @@ func TestAdminEventsAreFollowed(t *testing.T) {
 // A list of events that breaks off cannot be mistaken for a complete one.
 func TestAdminEventsCutShort(t *testing.T) {
 	t.Parallel()
-	if res, body := cutShort(t, "/admin/events"); body != nil {
+	if res, body := cutShort(t, "GET", "/admin/events", ""); body != nil {
 		t.Errorf("ended in order after %s: %s", res.Status, body)
 	}
 }
 
 // cutShort requests something that reads all of a damaged log. It returns the body,
 // or nil if the body broke off.
-func cutShort(t *testing.T, path string) (res *http.Response, body []byte) {
+func cutShort(t *testing.T, method, path, content string) (res *http.Response, body []byte) {
 	t.Helper()
 	s := start(t)
 	m := s.merchant("")
@@ -311,7 +311,12 @@ func cutShort(t *testing.T, path string) (res *http.Response, body []byte) {
 	s.store.Damage(3)
 	listener := httptest.NewServer(s.admin)
 	t.Cleanup(listener.Close)
-	res, err := listener.Client().Get(listener.URL + path)
+	req, err := http.NewRequestWithContext(t.Context(), method, listener.URL+path, strings.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err = listener.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,9 +83,9 @@ func TestAdminReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.pay(`{"amount":2}`).want(201, "")
-	replay := func(query string) []admin.Line {
+	replay := func(request string) []admin.Line {
 		t.Helper()
-		return evidenceOf(t, s.adminDo("GET", "/admin/replay"+query, "").want(200, "").Body)
+		return evidenceOf(t, s.adminDo("POST", "/admin/replay", request).want(200, "").Body)
 	}
 	payments := func(lines []admin.Line) (n int) {
 		for _, l := range lines {
@@ -95,39 +95,39 @@ func TestAdminReplay(t *testing.T) {
 		}
 		return n
 	}
-	if n := payments(replay("")); n != 2 {
+	if n := payments(replay("{}")); n != 2 {
 		t.Errorf("%d payments", n)
 	}
-	if n := payments(replay(fmt.Sprintf("?position=%d", before))); n != 1 {
+	if n := payments(replay(fmt.Sprintf(`{"position":%d}`, before))); n != 1 {
 		t.Errorf("%d payments at %d", n, before)
 	}
-	if n := payments(replay("?position=0")); n != 0 {
+	if n := payments(replay(`{"position":0}`)); n != 0 {
 		t.Errorf("%d payments at 0", n)
 	}
-	if n := payments(replay("?time=2001-01-01T00:00:00Z")); n != 0 {
+	if n := payments(replay(`{"time":"2001-01-01T00:00:00Z"}`)); n != 0 {
 		t.Errorf("%d payments in 2001", n)
 	}
-	one := s.adminDo("GET", "/admin/replay?payment="+id, "").want(200, "").Body
+	one := s.adminDo("POST", "/admin/replay", `{"payment":"`+id+`"}`).want(200, "").Body
 	if n := payments(evidenceOf(t, one)); n != 1 || !strings.Contains(string(one), `"payload":{"x":"\u003c<"}`) {
 		t.Errorf("%s", one)
 	}
-	check := replay("?check=true")
+	check := replay(`{"check":true}`)
 	if c := check[len(check)-2].Comparison; c == nil || !c.Same() {
 		t.Errorf("%+v", check)
 	}
 
-	for _, query := range []string{"check=maybe", "position=-1", "position=99999", "time=yesterday", "nothing=1"} {
-		s.adminDo("GET", "/admin/replay?"+query, "").want(400, domain.InvalidParameter)
+	for _, request := range []string{`{"check":"maybe"}`, `{"position":-1}`, `{"time":"yesterday"}`, `{"payment":"x"}`, `{"nothing":1}`} {
+		s.adminDo("POST", "/admin/replay", request).want(400, domain.MalformedJSON)
 	}
-	s.adminDo("GET", "/admin/replay?payment=x", "").want(404, domain.PaymentNotFound)
-	s.adminDo("GET", "/admin/replay?payment="+strings.Repeat("0", 26), "").want(404, domain.PaymentNotFound)
+	s.adminDo("POST", "/admin/replay", `{"position":99999}`).want(400, domain.InvalidParameter)
+	s.adminDo("POST", "/admin/replay", `{"payment":"`+strings.Repeat("0", 26)+`"}`).want(404, domain.PaymentNotFound)
 }
 
 // A replay of a damaged log breaks off, so that it cannot be mistaken for a complete
 // one.
 func TestAdminReplayCutShort(t *testing.T) {
 	t.Parallel()
-	if res, body := cutShort(t, "/admin/replay"); body != nil && res.StatusCode == 200 {
+	if res, body := cutShort(t, "POST", "/admin/replay", "{}"); body != nil && res.StatusCode == 200 {
 		t.Errorf("ended in order after %s", body)
 	}
 }

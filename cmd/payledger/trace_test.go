@@ -318,3 +318,21 @@ func TestCollectorThatHangsDelaysNoPayment(t *testing.T) {
 		t.Errorf("%d lines say that spans are dropped", n)
 	}
 }
+
+// TestTracesHideNothingFromVerify: a server that makes spans knows that its log was opened without
+// its checkpoint.
+func TestTracesHideNothingFromVerify(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "d")
+	s := start(t, "demo", "--data", dir)
+	s.stops(t)
+	if err := os.Remove(filepath.Join(dir, "checkpoint")); err != nil {
+		t.Fatal(err)
+	}
+	collector := httptest.NewServer(&spanCollector{})
+	t.Cleanup(collector.Close)
+	startWithEnv(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL}, "demo", "--data", dir)
+	if out := does(t, "verify", "--data", dir); !strings.Contains(out, "the log was opened without its checkpoint 1 times") {
+		t.Errorf("verify says\n%s", out)
+	}
+}

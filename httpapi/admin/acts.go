@@ -26,7 +26,7 @@ func (a *admin) acts(x *edge.Exchange) error {
 		if q.Has("project") && project != q["project"] {
 			return nil
 		}
-		r, err := a.recordAt(ctx, at)
+		r, _, err := a.cfg.Views.EventAt(ctx, at)
 		if err != nil {
 			return err
 		}

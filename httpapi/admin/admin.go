@@ -7,9 +7,6 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
-
 	"payledger/domain"
 	"payledger/domain/installation"
 	"payledger/domain/projects"
@@ -18,6 +15,9 @@ import (
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/peer"
 	"payledger/httpapi/wire"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 )
 
 // admin is the handler of the program's own administration.
@@ -115,7 +115,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "GET", Path: "/admin/events", Operation: "adminEvents", Endless: true, Handle: a.events},
 		{Method: "GET", Path: "/admin/acts", Operation: "adminActs", Endless: true, Handle: a.acts},
 		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Endless: true, Handle: a.verify},
-		{Method: "GET", Path: "/admin/replay", Operation: "adminReplay", Endless: true, Handle: a.replay},
+		{Method: "POST", Path: "/admin/replay", Operation: "adminReplay", Body: true, Endless: true, Handle: a.replay},
 	}
 	table = append(table, a.settlementRoutes()...)
 	if a.cfg.Status != nil {
@@ -199,7 +199,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/acts?after=&project=  → JSON lines likewise: what operators did, and merchants' keys besides creating payments
 //	GET    /admin/backup                → the event log's file, with Payledger-Position
 //	POST   /admin/verify {"verifier_keys","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
-//	GET    /admin/replay?check=true&position=&time=&payment= → JSON lines, likewise
+//	POST   /admin/replay {"check"?,"position"?,"time"?,"payment"?} → JSON lines, likewise
 //	GET    /admin/log/checkpoint        → a fresh checkpoint, a signed note as text
 //	POST   /admin/projects/{project}/webhook-endpoints {"url","kinds"?,"description"?} → 201 endpoint with "secret"
 //	GET    /admin/projects/{project}/webhook-endpoints?limit=&cursor= → {"data":[endpoint…],"next_cursor"}

@@ -2,13 +2,10 @@ package admin
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"net/http"
 	"slices"
 
 	"payledger/domain"
-	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -80,15 +77,14 @@ func (a *admin) statement(x *edge.Exchange) error {
 func (a *admin) lateFunds(x *edge.Exchange) error {
 	return journal(a, x, "adminLateFunds", domain.Suspense, func(l books.JournalLine) (wire.LateFunds, bool, error) {
 		v := wire.LateFunds{ProjectPosting: wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}}
-		r, err := a.recordAt(x.Context(), l.Position)
+		_, event, err := a.cfg.Views.EventAt(x.Context(), l.Position)
 		if err != nil {
 			return v, false, err
 		}
-		event, err := a.cfg.Ledger.Codec.Decode(r)
 		if f := domain.FactsOf(event); f.Signal != nil {
 			v.Reason, v.Route, v.Reference, v.StartedAt = f.Reason, f.Signal.Route, f.Signal.Reference, f.Signal.StartedAt
 		}
-		return v, true, err
+		return v, true, nil
 	})
 }
 
@@ -129,12 +125,4 @@ func journal[T any](a *admin, x *edge.Exchange, operation string, account domain
 		}
 	}
 	return edge.ReplyPage(x, edge.PageOf(req, rows, merchant.PlaceAfter(found)))
-}
-
-// recordAt reads one event of the log, which the views know.
-func (a *admin) recordAt(ctx context.Context, p eventstore.Position) (eventstore.Stored, error) {
-	for r, err := range a.cfg.Ledger.Store.Scan(ctx, p-1, eventstore.Filter{}) {
-		return r, err
-	}
-	return eventstore.Stored{}, fmt.Errorf("the log has no event at position %d, though the views have", p)
 }

@@ -54,10 +54,10 @@ type SignedCheckpoint struct {
 // position or a time; of one payment, or of all. With Check it asks instead
 // for the comparison of the projections with the log.
 type ReplayRequest struct {
-	Check    bool
-	Position *eventstore.Position
-	Time     *domain.Instant
-	Payment  *domain.ID
+	Check    bool                 `json:"check,omitzero"`
+	Position *eventstore.Position `json:"position,omitempty"`
+	Time     *domain.Instant      `json:"time,omitempty"`
+	Payment  *domain.ID           `json:"payment,omitempty"`
 }
 
 // Line is one line of the answer of a verification or a replay: how
@@ -87,14 +87,12 @@ type LineDone struct {
 // Verify checks the log and emits the report. The error says why it could not be checked, or is
 // emit's.
 func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) error) error {
-	ctx, told := telling(ctx, emit)
-	defer told.cancel(nil)
 	last, err := e.Ledger.Store.Last(ctx)
 	if err != nil {
 		return err
 	}
 	o := audit.Options{
-		Codec: e.Ledger.Codec, Structure: e.Structure, Restored: e.Restored, Total: last, Progress: told.step("Checking the log"),
+		Codec: e.Ledger.Codec, Structure: e.Structure, Restored: e.Restored, Total: last, Progress: telling("Checking the log", emit),
 	}
 	if !e.LogID.IsZero() {
 		o.Origin = translog.Origin(e.LogID)
@@ -109,49 +107,39 @@ func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) e
 	}
 	if e.Compare != nil {
 		o.Projections = func(ctx context.Context) (audit.Verdict, *audit.Finding, error) {
-			return judge(e.Compare(ctx, told.step("Folding the log again")))
+			return judge(e.Compare(ctx, telling("Folding the log again", emit)))
 		}
 	}
 	report, err := audit.Check(ctx, audit.Of(ctx, e.Ledger.Store), o)
-	if err := told.or(err); err != nil {
+	if err != nil {
 		return err
 	}
 	return errors.Join(emit(Line{Report: report}), emit(Line{Done: &LineDone{report.Last}}))
 }
 
 // Set sets what the log is compared with.
-func (q VerifyRequest) Set(o *audit.Options) (err error) {
-	if o.Checkpoints, o.Verifiers, err = q.checkpoints(); err != nil {
+func (q VerifyRequest) Set(o *audit.Options) error {
+	o.Quorum = q.Quorum
+	for _, c := range q.Checkpoints {
+		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: c.Name, Signed: []byte(c.Note), Beside: c.Beside})
+	}
+	var err error
+	if o.Verifiers, err = keysOf(o.Verifiers, "verifier_keys", q.VerifierKeys, translog.ParseVerifier); err != nil {
 		return err
 	}
-	o.Quorum = q.Quorum
-	o.Witnesses, err = q.witnesses()
+	o.Witnesses, err = keysOf(o.Witnesses, "witness_keys", q.WitnessKeys, translog.ParseWitness)
 	return err
 }
 
-func (q VerifyRequest) checkpoints() (all []audit.Checkpoint, keys []*translog.Verifier, err error) {
-	for _, c := range q.Checkpoints {
-		all = append(all, audit.Checkpoint{Name: c.Name, Signed: []byte(c.Note), Beside: c.Beside})
-	}
-	for _, text := range q.VerifierKeys {
-		v, err := translog.ParseVerifier(text)
+func keysOf[K any](keys []K, member string, texts []string, parse func(string) (K, error)) ([]K, error) {
+	for _, text := range texts {
+		k, err := parse(text)
 		if err != nil {
-			return nil, nil, edge.BadParameter("verifier_keys", err.Error())
+			return nil, edge.BadParameter(member, err.Error())
 		}
-		keys = append(keys, v)
+		keys = append(keys, k)
 	}
-	return all, keys, nil
-}
-
-func (q VerifyRequest) witnesses() (all []*translog.Witness, err error) {
-	for _, text := range q.WitnessKeys {
-		w, err := translog.ParseWitness(text)
-		if err != nil {
-			return nil, edge.BadParameter("witness_keys", err.Error())
-		}
-		all = append(all, w)
-	}
-	return all, nil
+	return keys, nil
 }
 
 // judge says what a comparison of the projections means.
@@ -200,27 +188,25 @@ func located(all []check.Difference) *audit.Finding {
 
 // Replay folds the log and emits the result.
 func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(Line) error) error {
-	ctx, told := telling(ctx, emit)
-	defer told.cancel(nil)
 	if q.Check {
-		return e.replayCheck(ctx, told, emit)
+		return e.replayCheck(ctx, emit)
 	}
 	end, err := e.moment(ctx, q)
 	if err != nil {
 		return err
 	}
 	if q.Payment != nil {
-		p, ok, err := check.PaymentAsOf(ctx, e.Ledger, *q.Payment, end, told.step("Replaying the log"))
+		p, ok, err := check.PaymentAsOf(ctx, e.Ledger, *q.Payment, end, telling("Replaying the log", emit))
 		if err == nil && !ok {
 			err = &domain.Refusal{Code: domain.PaymentNotFound}
 		}
-		if err := told.or(err); err != nil {
+		if err != nil {
 			return err
 		}
 		return errors.Join(emit(Line{Payment: &p}), emit(Line{Done: &LineDone{end}}))
 	}
-	r, err := check.Replay(ctx, e.Ledger, end, told.step("Replaying the log"))
-	if err := told.or(err); err != nil {
+	r, err := check.Replay(ctx, e.Ledger, end, telling("Replaying the log", emit))
+	if err != nil {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // temporary
@@ -239,12 +225,12 @@ func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(Line) e
 	return emit(Line{Done: &LineDone{end}})
 }
 
-func (e Evidence) replayCheck(ctx context.Context, told *teller, emit func(Line) error) error {
+func (e Evidence) replayCheck(ctx context.Context, emit func(Line) error) error {
 	if e.Compare == nil {
 		return edge.BadParameter("check", "There are no projections next to this log to compare it with: name a data directory.")
 	}
-	c, err := e.Compare(ctx, told.step("Replaying the log"))
-	if err := told.or(err); err != nil {
+	c, err := e.Compare(ctx, telling("Replaying the log", emit))
+	if err != nil {
 		return err
 	}
 	return errors.Join(emit(Line{Comparison: &c}), emit(Line{Done: &LineDone{c.Position}}))
@@ -265,35 +251,9 @@ func (e Evidence) moment(ctx context.Context, q ReplayRequest) (eventstore.Posit
 	return *q.Position, nil
 }
 
-// teller emits progress. The first error of emit ends the work's context.
-type teller struct {
-	emit   func(Line) error
-	cancel context.CancelCauseFunc
-	err    error
-}
-
-func telling(ctx context.Context, emit func(Line) error) (context.Context, *teller) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	return ctx, &teller{emit: emit, cancel: cancel}
-}
-
-func (t *teller) step(name string) Progress {
-	return func(done, total eventstore.Position) {
-		if t.err != nil {
-			return
-		}
-		if t.err = t.emit(Line{Progress: &LineProgress{name, done, total}}); t.err != nil {
-			t.cancel(t.err)
-		}
-	}
-}
-
-// or is the error of emit, else err.
-func (t *teller) or(err error) error {
-	if t.err != nil {
-		return t.err
-	}
-	return err
+// telling is progress of a step that is emitted. Who can no longer be told ends ctx, or hears of it with the result.
+func telling(step string, emit func(Line) error) Progress {
+	return func(done, total eventstore.Position) { _ = emit(Line{Progress: &LineProgress{step, done, total}}) }
 }
 
 // Refused reports whether the error says that what was asked for does not

@@ -120,7 +120,7 @@ func (a *admin) undoPayout(x *edge.Exchange) error {
 	if i < 0 {
 		return notFound
 	}
-	r, err := a.recordAt(x.Context(), found.Lines[i].Position)
+	r, _, err := a.cfg.Views.EventAt(x.Context(), found.Lines[i].Position)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 
@@ -111,28 +109,18 @@ func liveEvidence(d datadir.Dir) *Evidence {
 	return &Evidence{
 		Dir: d, Close: func() error { return nil },
 		Verify: func(ctx context.Context, q httpadmin.VerifyRequest, emit func(httpadmin.Line) error) error {
-			return evidenceLines(ctx, m, http.MethodPost, "/admin/verify", q, emit)
+			return evidenceLines(ctx, m, "/admin/verify", q, emit)
 		},
 		Replay: func(ctx context.Context, q httpadmin.ReplayRequest, emit func(httpadmin.Line) error) error {
-			v := url.Values{"check": {strconv.FormatBool(q.Check)}}
-			if q.Position != nil {
-				v.Set("position", strconv.FormatUint(uint64(*q.Position), 10))
-			}
-			if q.Time != nil {
-				v.Set("time", q.Time.String())
-			}
-			if q.Payment != nil {
-				v.Set("payment", q.Payment.String())
-			}
-			return evidenceLines(ctx, m, http.MethodGet, "/admin/replay?"+v.Encode(), nil, emit)
+			return evidenceLines(ctx, m, "/admin/replay", q, emit)
 		},
 	}
 }
 
 // evidenceLines sends a request and yields the lines of the answer. An answer without its last line
 // is an error.
-func evidenceLines(ctx context.Context, m *cli.Client, method, path string, in any, emit func(httpadmin.Line) error) error {
-	resp, err := m.Send(ctx, method, path, in)
+func evidenceLines(ctx context.Context, m *cli.Client, path string, in any, emit func(httpadmin.Line) error) error {
+	resp, err := m.Send(ctx, http.MethodPost, path, in)
 	if err != nil {
 		return err
 	}

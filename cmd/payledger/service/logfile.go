@@ -119,7 +119,7 @@ func checkCopy(ctx context.Context, store *bolt.Store, given datadir.TrustAnchor
 	return nil
 }
 
-// progressEach is after how many events progress is told.
+// progressEach is the number of events between two calls of progress.
 const progressEach = 1 << 13
 
 // ReadFile checks the log in a file and serves the admin interface on it to this process, for
