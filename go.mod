@@ -69,12 +69,6 @@ require (
 )
 
 require (
-	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
-	github.com/wcharczuk/go-chart/v2 v2.1.2
-	golang.org/x/image v0.47.0 // indirect
-)
-
-require (
 	github.com/BurntSushi/toml v1.6.0
 	github.com/boombuler/barcode v1.1.0
 	github.com/makiuchi-d/gozxing v0.1.1

@@ -1,75 +1,85 @@
 package account
 
 import (
-	"bytes"
-	"fmt"
-	"html/template"
+	"math"
 	"strconv"
 	"strings"
-
-	charts "github.com/wcharczuk/go-chart/v2"
+	"unicode/utf8"
 
 	"payledger/domain"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/ui"
+	"payledger/httpapi/wire"
 )
 
-// dailyChart is a chart of two bars for each day, drawn as SVG. Everything in it bears the
-// name of a class and no colours, which are the stylesheet's: so it follows
+// dailyChart is a chart of two bars for each day, which the template "chart" draws as SVG. Everything
+// in it bears the name of a class and no colours, which are the stylesheet's: so it follows
 // the reader's scheme, and the policy of the pages forbids styles within them.
 type dailyChart struct {
-	Title, About string // for those who do not see it
-	Days         []domain.Instant
-	Paid, Back   []domain.Amount // of each day
-	Currency     domain.Currency
+	ID, Title, About         string // for those who do not see it
+	Width, Height            float64
+	Left, Right, Top, Bottom float64 // of the bars
+	Amounts, Days            []tick
+	Bars                     []bar
 }
 
-// svg draws the chart for a width. Its text keeps its size only where it is
-// shown as wide, so there is one for small screens and one for large.
-func (c dailyChart) svg(l *ui.Locale, width, height, labels int, id string) (template.HTML, error) {
-	class := func(name string) charts.Style { return charts.Style{ClassName: name} }
+type tick struct {
+	At    float64
+	Label string
+}
+
+type bar struct {
+	Class               string
+	X, Y, Width, Height float64
+}
+
+// charWidth is about as wide as a digit of the stylesheet's font for charts.
+const charWidth = 7
+
+// chart draws the days of a currency, of which it names so many. Its text keeps its size only where
+// it is shown as wide, so there is one for small screens and one for large.
+func (p overviewPage) chart(c wire.CurrencyOverview, id string, width, height float64, labels int) *dailyChart {
+	chart := &dailyChart{
+		ID: id, Title: p.T("overview.per_day"), Width: width, Height: height, Top: 12, Right: width - 8, Bottom: height - 26,
+		About: p.T("overview.chart", "Paid", p.Sum(c.Paid.Sum, c.Currency), "Refunded", p.Sum(c.Refunded.Sum, c.Currency)),
+	}
 	var largest domain.Amount
-	for i := range c.Days {
-		largest = max(largest, c.Paid[i], c.Back[i])
+	for _, d := range c.Days {
+		largest = max(largest, amountOf(d.Paid.Sum), amountOf(d.Refunded.Sum))
 	}
 	step := niceStep(largest)
-	amounts := []charts.Tick{}
-	for at := domain.Amount(0); ; at += step {
-		amounts = append(amounts, charts.Tick{Value: float64(at), Label: template.HTMLEscapeString(scaleLabel(l, at, c.Currency))})
-		if at >= largest {
-			break
-		}
+	most := max(step, (largest+step-1)/step*step)
+	y := func(a domain.Amount) float64 {
+		return chart.Bottom - (chart.Bottom-chart.Top)*float64(a)/float64(most)
 	}
-	days := []charts.Tick{{Value: -0.5}}
-	every := max(1, (len(c.Days)+labels-1)/labels)
-	for i, day := range c.Days {
+	for at := domain.Amount(0); at <= most; at += step {
+		t := tick{tenths(y(at)), scaleLabel(p.Locale, at, c.Currency)}
+		chart.Amounts = append(chart.Amounts, t)
+		chart.Left = max(chart.Left, float64(charWidth*(utf8.RuneCountInString(t.Label)+2)))
+	}
+	wide, every := (chart.Right-chart.Left)/float64(len(c.Days)), max(1, (len(c.Days)+labels-1)/labels)
+	for i, d := range c.Days {
+		middle := chart.Left + wide*(float64(i)+0.5)
 		if i%every == 0 {
-			days = append(days, charts.Tick{Value: float64(i), Label: template.HTMLEscapeString(dayLabel(l, day))})
+			day, _ := merchant.ParseDay(d.Date) // the API writes it so
+			chart.Days = append(chart.Days, tick{tenths(middle), dayLabel(p.Locale, p.Who.Calendar().Start(day))})
 		}
+		chart.add("chart-paid", middle-0.39*wide, 0.36*wide, y(amountOf(d.Paid.Sum)))
+		chart.add("chart-back", middle+0.03*wide, 0.36*wide, y(amountOf(d.Refunded.Sum)))
 	}
-	days = append(days, charts.Tick{Value: float64(len(c.Days)) - 0.5})
-	picture := charts.Chart{
-		Width: width, Height: height, Background: charts.Style{ClassName: "chart-ground", Padding: charts.NewBox(8, 8, 8, 8)}, Canvas: class("chart-ground"),
-		XAxis: charts.XAxis{
-			Style: class("chart-axis"), TickStyle: class("chart-axis"), Ticks: days, GridMajorStyle: charts.Hidden(), GridMinorStyle: charts.Hidden(),
-			Range: &charts.ContinuousRange{Min: -0.5, Max: float64(len(c.Days)) - 0.5},
-		},
-		YAxis: charts.YAxis{
-			AxisType: charts.YAxisSecondary, // which is at the left
-			Style:    class("chart-axis"), TickStyle: class("chart-axis"), Ticks: amounts, Zero: charts.GridLine{Style: charts.Hidden()},
-			GridMajorStyle: charts.Hidden(), GridMinorStyle: charts.Hidden(),
-			Range: &charts.ContinuousRange{Min: 0, Max: amounts[len(amounts)-1].Value},
-		},
-		YAxisSecondary: charts.YAxis{Style: charts.Hidden()},
-		Series:         []charts.Series{grid{amounts[1:]}, bars{"chart-paid", -0.21, c.Paid}, bars{"chart-back", 0.21, c.Back}},
-	}
-	var out bytes.Buffer
-	if err := picture.Render(charts.SVGWithCSS("", ""), &out); err != nil {
-		return "", fmt.Errorf("drawing a chart: %w", err)
-	}
-	head, body, _ := strings.Cut(out.String(), ">")
-	return template.HTML(head + ` role="img" aria-labelledby="` + id + `-title ` + id + `-about"><title id="` + id + `-title">` + //nolint:gosec // what is not a number is escaped
-		template.HTMLEscapeString(c.Title) + `</title><desc id="` + id + `-about">` + template.HTMLEscapeString(c.About) + `</desc>` + body), nil
+	return chart
 }
+
+// add adds a bar up to a height, which is seen however low it is. None is drawn for nothing.
+func (c *dailyChart) add(class string, left, width, top float64) {
+	if top == c.Bottom {
+		return
+	}
+	top = min(top, c.Bottom-1)
+	c.Bars = append(c.Bars, bar{class, tenths(left), tenths(top), max(1, tenths(width)), tenths(c.Bottom - top)})
+}
+
+func tenths(x float64) float64 { return math.Round(10*x) / 10 }
 
 // dayLabel is a day in figures without its year.
 func dayLabel(l *ui.Locale, day domain.Instant) string {
@@ -99,67 +109,11 @@ func niceStep(largest domain.Amount) domain.Amount {
 	}
 }
 
-// grid are the lines across a chart, which the library's own give no class.
-type grid struct{ at []charts.Tick }
-
-// GetName implements charts.Series.
-func (g grid) GetName() string { return "grid" }
-
-// GetYAxis implements charts.Series.
-func (g grid) GetYAxis() charts.YAxisType { return charts.YAxisPrimary }
-
-// GetStyle implements charts.Series.
-func (g grid) GetStyle() charts.Style { return charts.Style{ClassName: "chart-grid"} }
-
-// Validate implements charts.Series.
-func (g grid) Validate() error { return nil }
-
-// Render implements charts.Series.
-func (g grid) Render(r charts.Renderer, box charts.Box, _, y charts.Range, _ charts.Style) {
-	r.SetClassName("chart-grid")
-	for _, t := range g.at {
-		at := box.Bottom - y.Translate(t.Value)
-		r.MoveTo(box.Left, at)
-		r.LineTo(box.Right, at)
-		r.Stroke()
+// amountOf is a sum for a chart, capped at 92 quadrillions.
+func amountOf(s domain.Sum) domain.Amount {
+	hi, lo := s.Bits()
+	if hi != 0 || lo > 1<<62 {
+		return 1 << 62
 	}
-	r.ResetStyle()
-}
-
-// bars are the bars of one kind, next to the middle of their day.
-type bars struct {
-	class   string
-	beside  float64 // in days
-	heights []domain.Amount
-}
-
-// barWidth is that of a bar in days.
-const barWidth = 0.36
-
-// GetName implements charts.Series.
-func (b bars) GetName() string { return b.class }
-
-// GetYAxis implements charts.Series.
-func (b bars) GetYAxis() charts.YAxisType { return charts.YAxisPrimary }
-
-// GetStyle implements charts.Series.
-func (b bars) GetStyle() charts.Style { return charts.Style{ClassName: b.class} }
-
-// Validate implements charts.Series.
-func (b bars) Validate() error { return nil }
-
-// Render implements charts.Series.
-func (b bars) Render(r charts.Renderer, box charts.Box, x, y charts.Range, _ charts.Style) {
-	for i, h := range b.heights {
-		if h == 0 {
-			continue
-		}
-		middle := float64(i) + b.beside
-		bar := charts.Box{
-			Left: box.Left + x.Translate(middle-barWidth/2), Right: box.Left + x.Translate(middle+barWidth/2),
-			Top: box.Bottom - max(1, y.Translate(float64(h))), Bottom: box.Bottom,
-		}
-		bar.Right = max(bar.Right, bar.Left+1)
-		charts.Draw.Box(r, bar, b.GetStyle())
-	}
+	return domain.Amount(lo)
 }

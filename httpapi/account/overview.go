@@ -1,9 +1,10 @@
 package account
 
 import (
-	"html/template"
+	"maps"
 	"net/url"
 	"slices"
+	"time"
 
 	"payledger/domain"
 	"payledger/httpapi/merchant"
@@ -13,7 +14,7 @@ import (
 // currencyOverview is one currency's part, with its charts.
 type currencyOverview struct {
 	wire.CurrencyOverview
-	Wide, Narrow template.HTML
+	Wide, Narrow *dailyChart
 }
 
 // Net is what was paid less what was refunded and lost in disputes.
@@ -99,8 +100,8 @@ func (v *visit) showOverview() error {
 		}
 	}
 	v.choose(&p)
-	if err := v.drawCharts(p.Shown); err != nil {
-		return err
+	if c := p.Shown; c != nil {
+		c.Wide, c.Narrow = p.chart(c.CurrencyOverview, "wide", 880, 260, 12), p.chart(c.CurrencyOverview, "narrow", 340, 220, 4)
 	}
 	books, err := v.API.Balance(v.Ctx(), v.Caller, nil)
 	if err != nil {
@@ -154,40 +155,28 @@ func (v *visit) choose(p *overviewPage) {
 	}
 }
 
-// The sizes of a chart, and how many days it names.
-const (
-	wideChart, wideHeight, wideLabels       = 880, 260, 12
-	narrowChart, narrowHeight, narrowLabels = 340, 220, 4
-)
-
-func (v *visit) drawCharts(c *currencyOverview) error {
-	if c == nil {
-		return nil
-	}
-	words := v.pageData("")
-	chart := dailyChart{
-		Currency: c.Currency, Title: v.Locale.T("overview.per_day"),
-		About: v.Locale.T("overview.chart", "Paid", words.Sum(c.Paid.Sum, c.Currency), "Refunded", words.Sum(c.Refunded.Sum, c.Currency)),
-	}
-	for _, d := range c.Days {
-		day, _ := merchant.ParseDay(d.Date) // the API writes it so
-		chart.Days = append(chart.Days, v.Caller.Calendar().Start(day))
-		chart.Paid = append(chart.Paid, amountOf(d.Paid.Sum))
-		chart.Back = append(chart.Back, amountOf(d.Refunded.Sum))
-	}
-	var err error
-	if c.Wide, err = chart.svg(v.Locale, wideChart, wideHeight, wideLabels, "wide"); err != nil {
-		return err
-	}
-	c.Narrow, err = chart.svg(v.Locale, narrowChart, narrowHeight, narrowLabels, "narrow")
-	return err
+// routeRow are a route's attempts of the last 24 hours and of the last 30 days.
+type routeRow struct {
+	Route      string
+	Day, Month wire.RouteAttempts
 }
 
-// amountOf is a sum for a chart, capped at 92 quadrillions.
-func amountOf(s domain.Sum) domain.Amount {
-	hi, lo := s.Bits()
-	if hi != 0 || lo > 1<<62 {
-		return 1 << 62
+// Ended are the attempts that came to an end.
+func (overviewPage) Ended(a wire.RouteAttempts) uint64 { return a.Paid + a.Failed }
+
+// routeRows are the routes on which customers tried to pay lately, by name.
+func (v *visit) routeRows() ([]routeRow, error) {
+	day, err := v.API.Attempts(v.Ctx(), v.Caller, v.Now().Add(-24*time.Hour))
+	if err != nil {
+		return nil, err
 	}
-	return domain.Amount(lo)
+	month, err := v.API.Attempts(v.Ctx(), v.Caller, v.Now().AddDate(0, 0, -30))
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]routeRow, 0, len(month))
+	for _, route := range slices.Sorted(maps.Keys(month)) {
+		rows = append(rows, routeRow{route, day[route], month[route]})
+	}
+	return rows, nil
 }
