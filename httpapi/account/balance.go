@@ -11,19 +11,9 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// Payable is what the merchant is owed: a credit, so below zero in the books.
-func (d pageData) Payable(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.MerchantPayable).Neg() }
-
-// InFlight is what is on its way back to customers.
-func (d pageData) InFlight(b wire.CurrencyBooks) domain.Sum {
-	return b.Of(domain.RefundsInFlight).Neg()
-}
-
-// Held is what providers hold of the merchant's until disputes are decided.
-func (d pageData) Held(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.DisputesHeld).Neg() }
-
-// PaidOut is what the operator has paid out to the merchant.
-func (d pageData) PaidOut(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.Bank).Neg() }
+// Credit is what the books hold on an account that is below zero in them: what is owed to the merchant
+// or to customers, what providers hold, and on the bank what was paid out.
+func (pageData) Credit(b wire.CurrencyBooks, of domain.Account) domain.Sum { return b.Of(of).Neg() }
 
 // OnItsWay is what providers have settled and was not paid out yet, as far as it is still owed.
 func (d pageData) OnItsWay(b wire.CurrencyBooks) domain.Sum {
@@ -36,14 +26,11 @@ func (d pageData) OnItsWay(b wire.CurrencyBooks) domain.Sum {
 	if settled.Sign() < 0 {
 		return domain.Sum{}
 	}
-	if owed := d.Payable(b); settled.Compare(owed) > 0 {
+	if owed := d.Credit(b, domain.MerchantPayable); settled.Compare(owed) > 0 {
 		return owed
 	}
 	return settled
 }
-
-// Late is money that came and could not count as its payment.
-func (d pageData) Late(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.Suspense).Neg() }
 
 // balancePage is what balance.html is filled with.
 type balancePage struct {
