@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gorilla/mux"
-
 	"payledger/domain/projects"
 	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
@@ -14,6 +12,8 @@ import (
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/peer"
 	"payledger/httpapi/webhooks"
+
+	"github.com/gorilla/mux"
 )
 
 // api is the public handler.
@@ -120,7 +120,6 @@ func newAPI(cfg Config) (*api, error) {
 	if cfg.Account != nil {
 		c := account.Config{
 			API: m, Keys: cfg.Account, Visits: cfg.Limits.RateCustomers, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
-			Log: cfg.Log,
 		}
 		if cfg.Webhooks != nil {
 			c.Webhooks = a.hooks

@@ -491,15 +491,8 @@ func rooms() []room {
 		{
 			folder:  "httpapi/account",
 			why:     "the merchant's pages: what they show and change goes through the merchants' operations, so it can do what its key may do and gets at nothing else",
-			ours:    []string{"domain", "domain/projects", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
-			modules: []string{jsonModule, "github.com/wcharczuk/go-chart/v2"},
-			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "httpapi/account/frame",
-			why:     "sessions, forms and failures are those of every page; what a page shows is the page's own matter",
-			ours:    []string{"domain", "domain/projects", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
-			modules: []string{jsonModule, zerolog, "github.com/gorilla/securecookie"},
+			ours:    []string{"domain", "domain/projects", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/strictjson", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			modules: []string{jsonModule, "github.com/gorilla/securecookie"},
 			keepOut: []string{"encoding/json"},
 		},
 		{

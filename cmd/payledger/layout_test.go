@@ -32,6 +32,7 @@ func largeRooms() map[string]struct {
 		"projections/views":     {25, 3950, "one file for each view: a new view is a new file, and none of them is read with another; what is queued for webhooks and became of it is one of them"},
 		"cmd/payledger/service": {21, 2850, "the parts of a running server, each with what starts and stops it"},
 		"httpapi/admin":         {22, 2800, "one file for each thing that operators ask for or do: a new one is a new file, and none of them is read with another"},
+		"httpapi/account":       {26, 3500, "one file for each page, and those that all of them share: a new page is a new file, and none of them is read with another"},
 		"httpapi/merchant":      {22, 3600, "one file for each thing that merchants ask for or do: a new one is a new file, and none of them is read with another"},
 		"eventstore/bolt":       {21, 3580, "the file of the log and all that changes it: what stages a group, alone or in a cluster, is read together"},
 	}

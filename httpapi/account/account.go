@@ -2,122 +2,159 @@ package account
 
 import (
 	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
 
-	"payledger/httpapi/account/frame"
+	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/peer"
+	"payledger/httpapi/ui"
+	"payledger/httpapi/webhooks"
 )
 
 //go:embed templates locales
 var files embed.FS
 
 // Path is where the handler is mounted; everything below it is the account's.
-const Path = frame.Path
+const Path = "/account"
 
-// Config is what the account works with.
-type Config = frame.Config
-
-// Keys authenticate cookies and forms.
-type Keys = frame.Keys
-
-// NewKeys derives the keys from the newest master key.
-func NewKeys(master [32]byte) (*Keys, error) { return frame.NewKeys(master) }
-
-// page is one row of the table of pages.
-type page struct {
-	method string // GET, which HEAD goes with, or POST
-	path   string // below Path, "" for Path itself; {name} matches one segment
-	serve  func(*visit) error
+// Config is what the account works with. Everything but Visits and
+// Webhooks is needed.
+type Config struct {
+	API       *merchant.API
+	Keys      *Keys
+	Webhooks  *webhooks.API    // nil: there are no pages about webhooks
+	Visits    int              // requests for pages a minute and address; 0: no limit
+	Now       func() time.Time // the clock
+	PublicURL string           // where the world reaches this program, without a trailing slash
+	Sandbox   bool             // payments can be settled by hand
 }
 
-// pages is the table of pages. A path of fixed text comes before one with a
-// variable in the same place.
-func pages(c Config) []page {
-	all := []page{
-		{method: "GET", path: "", serve: (*visit).showOverview},
-		{method: "GET", path: "search", serve: (*visit).search},
-		{method: "GET", path: "payments", serve: (*visit).listPayments},
-		{method: "GET", path: "payments.csv", serve: (*visit).paymentsCSV},
-		{method: "GET", path: "payments/new", serve: (*visit).newPayment},
-		{method: "POST", path: "payments/new", serve: (*visit).createPayment},
-		{method: "GET", path: "payments/{id}", serve: (*visit).showPayment},
-		{method: "GET", path: "payments/{id}/proof", serve: (*visit).proof},
-		{method: "GET", path: "payments/{id}/refund", serve: (*visit).confirmRefund},
-		{method: "POST", path: "payments/{id}/refund", serve: (*visit).refund},
-		{method: "POST", path: "payments/{id}/settle", serve: (*visit).settle},
-		{method: "GET", path: "refunds", serve: (*visit).listRefunds},
-		{method: "GET", path: "refunds.csv", serve: (*visit).refundsCSV},
-		{method: "GET", path: "keys", serve: (*visit).listKeys},
-		{method: "GET", path: "keys/new", serve: (*visit).newKey},
-		{method: "POST", path: "keys/new", serve: (*visit).createKey},
-		{method: "GET", path: "keys/{key}/rename", serve: (*visit).nameKey},
-		{method: "POST", path: "keys/{key}/rename", serve: (*visit).renameKey},
-		{method: "GET", path: "keys/{key}/revoke", serve: (*visit).confirmRevoke},
-		{method: "POST", path: "keys/{key}/revoke", serve: (*visit).revokeKey},
-		{method: "GET", path: "balance", serve: (*visit).showBalance},
-		{method: "GET", path: "balance.csv", serve: (*visit).balanceCSV},
-		{method: "GET", path: "payouts.csv", serve: (*visit).payoutsCSV},
-		{method: "GET", path: "events", serve: (*visit).listEvents},
-		{method: "GET", path: "events/live", serve: (*visit).followEvents},
-		{method: "GET", path: "settings", serve: (*visit).showSettings},
-	}
-	if c.Webhooks == nil {
-		return all
-	}
-	const one = "webhooks/{endpoint}"
-	return append(
-		all,
-		page{method: "POST", path: "payments/{id}/resend", serve: (*visit).resend},
-		page{method: "GET", path: "webhooks", serve: (*visit).listEndpoints},
-		page{method: "GET", path: "webhooks/new", serve: (*visit).newEndpoint},
-		page{method: "POST", path: "webhooks/new", serve: (*visit).addEndpoint},
-		page{method: "GET", path: one, serve: (*visit).showEndpoint},
-		page{method: "GET", path: one + "/edit", serve: (*visit).editEndpoint},
-		page{method: "POST", path: one + "/edit", serve: (*visit).changeEndpoint},
-		page{method: "GET", path: one + "/rotate", serve: (*visit).confirmRotate},
-		page{method: "POST", path: one + "/rotate", serve: (*visit).rotateSecret},
-		page{method: "GET", path: one + "/remove", serve: (*visit).confirmRemove},
-		page{method: "POST", path: one + "/remove", serve: (*visit).removeEndpoint},
-		page{method: "POST", path: one + "/enable", serve: (*visit).enableEndpoint},
-		page{method: "POST", path: one + "/disable", serve: (*visit).disableEndpoint},
-		page{method: "POST", path: one + "/test", serve: (*visit).testEndpoint},
-		page{method: "POST", path: one + "/recover", serve: (*visit).recoverDeliveries},
-		page{method: "GET", path: one + "/deliveries/{event}", serve: (*visit).showDelivery},
-		page{method: "POST", path: one + "/deliveries/{event}/resend", serve: (*visit).resendDelivery},
-	)
+type handler struct {
+	Config
+	site      *ui.Site
+	templates *template.Template
+	origins   *http.CrossOriginProtection
+	byAddress *edge.Limiter // of requests for pages
+	byProject *edge.Limiter
+	table     []page
+	prefix    string // path of the public URL
+	secure    bool   // the public URL is one of https
 }
-
-func navigation() []frame.Tab {
-	return []frame.Tab{
-		{Path: "", Word: "nav.overview"},
-		{Path: "payments", Word: "nav.payments"},
-		{Path: "refunds", Word: "nav.refunds"},
-		{Path: "webhooks", Word: "nav.webhooks"},
-		{Path: "keys", Word: "nav.keys"},
-		{Path: "balance", Word: "nav.balance"},
-		{Path: "events", Word: "nav.events"},
-		{Path: "settings", Word: "nav.settings"},
-	}
-}
-
-// visit is one request for a page.
-type visit struct{ *frame.Visit }
-
-// pageData is what every template is filled with; data of a page embeds it.
-type pageData struct{ frame.PageData }
-
-// pageData begins the data of a page. The title is shown in the window's title as
-// well.
-func (v *visit) pageData(title string) pageData { return pageData{v.PageData(title)} }
 
 // New returns the handler of everything at and below Path, which edge.Pages
 // serves. It expects the request's path unchanged, and is safe for concurrent
 // use.
+//
+// Pages are limited by address as the payment page and by project as reads of the API, each with
+// separate tokens. Files that pages load are not counted.
 func New(c Config) (func(*edge.Exchange) error, error) {
-	p := frame.Pages{Files: files, Tabs: navigation()}
-	for _, one := range pages(c) {
-		p.Routes = append(p.Routes, frame.Route{
-			Method: one.method, Path: one.path, Serve: func(v *frame.Visit) error { return one.serve(&visit{v}) },
-		})
+	h, err := newHandler(c)
+	if err != nil {
+		return nil, err
 	}
-	return frame.New(c, p)
+	return h.serve, nil
+}
+
+func newHandler(c Config) (*handler, error) {
+	if c.API == nil || c.Keys == nil || c.Now == nil {
+		return nil, errors.New("account: the API, keys and a clock are needed")
+	}
+	base, err := url.Parse(c.PublicURL)
+	if err != nil {
+		return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
+	}
+	h := &handler{
+		Config: c, table: pages(c), prefix: base.EscapedPath(), secure: base.Scheme == "https",
+		byAddress: edge.NewLimiter("account-visits"), byProject: edge.NewLimiter("account-pages"),
+	}
+	if h.origins, err = ui.Origins(c.PublicURL); err != nil {
+		return nil, fmt.Errorf("account: %w", err)
+	}
+	if h.site, err = ui.New(files); err != nil {
+		return nil, fmt.Errorf("account: %w", err)
+	}
+	if h.templates, err = h.site.Templates(files, "templates/*.html"); err != nil {
+		return nil, fmt.Errorf("account: %w", err)
+	}
+	return h, nil
+}
+
+// serve finds the page. Paths match as they were sent: no id needs escaping.
+// The error is that of an answer that cannot be completed.
+func (h *handler) serve(x *edge.Exchange) error {
+	r := x.Request
+	ui.Secure(x.Header())
+	// Browsers send the origin of a form to the account itself and to no other site.
+	x.Header().Set("Referrer-Policy", "same-origin")
+	rest := strings.TrimPrefix(r.URL.EscapedPath(), Path)
+	rest = strings.TrimPrefix(rest, "/")
+	if name, ok := strings.CutPrefix(rest, ui.AssetFolder); ok && h.site.ServeAsset(x, r, name) {
+		return nil
+	}
+	v := &visit{handler: h, X: x, Request: r, Locale: h.site.RememberedLocale(x, r, h.prefix+Path)}
+	if err := h.answer(v, rest); err != nil {
+		return v.fail(err)
+	}
+	return nil
+}
+
+func (h *handler) answer(v *visit, path string) error {
+	if err := peer.Check(v.Request); err != nil {
+		return err
+	}
+	if err := h.byAddress.Allow(conns.Visitor(v.Request), edge.PerMinute(h.Visits), h.Now(), nil); err != nil {
+		return err
+	}
+	if err := v.loadSession(); err != nil {
+		return err
+	}
+	if v.signedIn() {
+		rate := edge.PerSecond(h.API.Limits(v.Caller.Project).RateReads)
+		if err := h.byProject.Allow(v.session.Project, rate, h.Now(), nil); err != nil {
+			return err
+		}
+	}
+	var allowed []string
+	for i := range h.table {
+		p := &h.table[i]
+		vars, ok := match(p.path, path)
+		if !ok {
+			continue
+		}
+		if p.method != v.Request.Method && (p.method != http.MethodGet || v.Request.Method != http.MethodHead) {
+			allowed = append(allowed, p.method)
+			continue
+		}
+		v.route, v.Vars = p, vars
+		return v.serve()
+	}
+	if len(allowed) > 0 {
+		v.X.Header().Set("Allow", strings.Join(allowed, ", "))
+		return &failure{Status: http.StatusMethodNotAllowed, Why: "method"}
+	}
+	return &failure{Status: http.StatusNotFound, Why: "page"}
+}
+
+// match compares a path with a pattern and answers its variables.
+func match(pattern, path string) (map[string]string, bool) {
+	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(want) != len(have) {
+		return nil, false
+	}
+	vars := make(map[string]string)
+	for i, w := range want {
+		if name, ok := strings.CutPrefix(w, "{"); ok && have[i] != "" {
+			vars[strings.TrimSuffix(name, "}")] = have[i]
+		} else if w != have[i] {
+			return nil, false
+		}
+	}
+	return vars, true
 }

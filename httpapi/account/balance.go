@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"payledger/domain"
-	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -35,7 +34,7 @@ func (d pageData) OnItsWay(b wire.CurrencyBooks) domain.Sum {
 // balancePage is what balance.html is filled with.
 type balancePage struct {
 	pageData
-	frame.Pager
+	pager
 
 	Books                       wire.Books
 	Account, Currency, From, To string // the filters
@@ -121,7 +120,7 @@ func (v *visit) showBalance() error {
 		}
 	}
 	p.CSV = p.Root + "balance.csv?" + shown.Encode()
-	p.Postings, p.Pager, err = frame.List(v.Visit, "balance", merchant.PageOf(v.API.Statement), shown, asked)
+	p.Postings, p.pager, err = listOf(v, "balance", merchant.PageOf(v.API.Statement), shown, asked)
 	if err == nil {
 		p.Fees, err = v.API.Fees(v.Ctx(), v.Caller, asked)
 	}
@@ -136,13 +135,13 @@ func (v *visit) showBalance() error {
 
 func (v *visit) balanceCSV() error {
 	_, asked := v.postingFilters()
-	return frame.CSV(v.Visit, v.API.Statement, asked, "postings.csv")
+	return replyCSV(v, v.API.Statement, asked, "postings.csv")
 }
 
 func (v *visit) payoutsCSV() error {
 	asked := v.Filters("currency", "from", "to")
 	v.Days(asked, "from", "to")
-	return frame.CSV(v.Visit, v.API.Payouts, asked, "payouts.csv")
+	return replyCSV(v, v.API.Payouts, asked, "payouts.csv")
 }
 
 // AccountName says what an account of the books is for.

@@ -37,22 +37,21 @@ func (v *visit) createPayment() error {
 	page := v.newPaymentPage()
 	in := &page.In
 	in.Amount, in.Currency, in.Description, in.Payload = v.Value("amount"), v.Value("currency"), v.Value("description"), v.Value("payload")
-	wrong := func(field, word string) error {
-		page.WrongField(field, v.Locale.T(word))
+	wrong := func(field, text string) error {
+		page.WrongField(field, text)
 		return v.Render(http.StatusUnprocessableEntity, "new.html", page)
 	}
 	if strings.TrimSpace(in.Amount) == "" {
-		return wrong("amount", "wrong.required")
+		return wrong("amount", v.Locale.T("wrong.required"))
 	}
 	amount, named := v.Locale.ReadAmount(in.Amount, page.Currencies)
 	if named != "" && named != page.chosen() {
-		page.WrongField("amount", v.Locale.T("wrong.amount_currency", "Currency", string(page.chosen())))
-		return v.Render(http.StatusUnprocessableEntity, "new.html", page)
+		return wrong("amount", v.Locale.T("wrong.amount_currency", "Currency", string(page.chosen())))
 	}
 	req := merchant.PaymentRequest{Amount: &amount, Currency: entered(string(page.chosen())), Description: entered(in.Description)}
 	if text := strings.TrimSpace(in.Payload); text != "" {
 		if _, err := edge.DecodeObject([]byte(text)); err != nil {
-			return wrong("payload", "new.payload_json")
+			return wrong("payload", v.Locale.T("new.payload_json"))
 		}
 		req.Payload = strictjson.Compact([]byte(text))
 	}

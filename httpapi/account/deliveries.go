@@ -7,7 +7,6 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -15,7 +14,7 @@ import (
 // endpointPage is what webhook.html is filled with.
 type endpointPage struct {
 	pageData
-	frame.Pager
+	pager
 
 	Endpoint            wire.Endpoint
 	State, Payment      string // the filters
@@ -55,7 +54,7 @@ func (v *visit) showEndpoint() error {
 	of := func(ctx context.Context, c merchant.Caller, q url.Values) (wire.Page[domain.DeliveryObject], error) {
 		return v.Webhooks.Deliveries(ctx, c, e.ID, q)
 	}
-	p.Deliveries, p.Pager, err = frame.List(v.Visit, v.endpointPath(), of, q, q)
+	p.Deliveries, p.pager, err = listOf(v, v.endpointPath(), of, q, q)
 	if err := p.BadFilter(err); err != nil {
 		return err
 	}
@@ -92,11 +91,12 @@ func (v *visit) showDelivery() error {
 }
 
 func (v *visit) resendDelivery() error {
-	path := v.Back(v.endpointPath() + "/deliveries/" + v.Vars["event"])
-	return v.Tell(path, func() error {
-		_, err := v.Webhooks.Resend(v.Ctx(), v.Caller, v.Vars["endpoint"], v.Vars["event"])
-		return err
-	}, "deliveries.resent")
+	path := v.Value("back") // the page that the form was on
+	if path == "" || !v.ours(path) {
+		path = v.endpointPath() + "/deliveries/" + v.Vars["event"]
+	}
+	_, err := v.Webhooks.Resend(v.Ctx(), v.Caller, v.Vars["endpoint"], v.Vars["event"])
+	return v.Tell(path, err, "deliveries.resent")
 }
 
 // AttemptText says how an attempt went.

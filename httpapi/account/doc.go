@@ -18,7 +18,7 @@
 //	func (v *visit) listRefunds() error {
 //		list, err := merchant.PageOf(v.API.Refunds)(v.Ctx(), v.Caller, url.Values{"limit": {"50"}})
 //		if err != nil {
-//			return err                           // the frame makes a page of it
+//			return err                           // a page says it
 //		}
 //		page := refundsPage{pageData: v.pageData(v.Locale.T("refunds.title")), Refunds: list.Data}
 //		return v.Render(http.StatusOK, "refunds.html", page)
@@ -51,5 +51,5 @@
 // endpoint is derived, come from the form's token, and a rotation names the generation that it
 // replaces. Other forms must be harmless when they are sent twice: they set a value, or send a
 // notification again. v.Leave redirects without a notice, v.PutNotice sets another notice,
-// v.ShowSecret answers with a secret, frame.CSV answers a list as a file.
+// v.ShowSecret answers with a secret, replyCSV answers a list as a file.
 package account

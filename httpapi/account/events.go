@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/httpapi/edge"
@@ -20,33 +17,14 @@ import (
 // eventRow is an event as the page shows it.
 type eventRow struct {
 	pageData
-	Position uint64
-	ID       domain.ID
-	Type     string
-	Payment  domain.ID
-	Of       subject
-	At       domain.Instant
-	Raw      string // indented
+	moment
+	Of  subject
+	Raw string // indented
 }
 
 func (d pageData) eventRow(l wire.EventLine) (eventRow, error) {
-	row := eventRow{pageData: d, Position: l.Position}
-	var head struct {
-		ID     domain.ID      `json:"id"`
-		Type   string         `json:"type"`
-		Stream domain.ID      `json:"stream"`
-		At     domain.Instant `json:"at"`
-	}
-	if err := json.Unmarshal(l.Event, &head); err != nil {
-		return row, err
-	}
-	row.ID, row.Type, row.Payment, row.At = head.ID, head.Type, head.Stream, head.At
-	raw := slices.Clone(l.Event)
-	if err := raw.Indent(jsontext.WithIndent("  ")); err != nil {
-		return row, err
-	}
-	row.Raw = string(raw)
-	return row, nil
+	m, err := momentOf(l)
+	return eventRow{pageData: d, moment: m, Raw: pretty(string(l.Event))}, err
 }
 
 // eventsPage is what events.html is filled with.
@@ -163,7 +141,7 @@ func (v *visit) followEvents() error {
 		}
 		row.Of = of.Subject(row.Payment)
 		var html bytes.Buffer
-		err = v.Fill(&html, "event-row", row)
+		err = v.templates.ExecuteTemplate(&html, "event-row", row)
 		return "row", bytes.TrimSpace(html.Bytes()), err
 	})
 }

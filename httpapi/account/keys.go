@@ -3,11 +3,11 @@ package account
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/account/frame"
 	"payledger/httpapi/wire"
 )
 
@@ -41,11 +41,8 @@ type scopeChoice struct {
 func (v *visit) keyForm(chosen []string) keyForm {
 	f := keyForm{pageData: v.pageData(v.Locale.T("keys.new")), Name: v.Value("name")}
 	for _, s := range projects.AllScopes() {
-		c := scopeChoice{Scope: s, May: frame.Who{Caller: v.Caller}.May(s), Checked: s == projects.Read && chosen == nil}
-		for _, name := range chosen {
-			c.Checked = c.Checked || name == string(s)
-		}
-		f.Scopes = append(f.Scopes, c)
+		checked := s == projects.Read && chosen == nil || slices.Contains(chosen, string(s))
+		f.Scopes = append(f.Scopes, scopeChoice{Scope: s, May: f.Who.May(s), Checked: checked})
 	}
 	return f
 }
@@ -69,7 +66,7 @@ func (v *visit) createKey() error {
 	if err != nil {
 		return err
 	}
-	return v.ShowSecret(frame.Secret{Kind: "key", Name: cmp.Or(made.Name, made.KeyID), Secret: made.APIKey, Path: "keys"})
+	return v.ShowSecret(secret{Kind: "key", Name: cmp.Or(made.Name, made.KeyID), Secret: made.APIKey, Path: "keys"})
 }
 
 // renamePage is what key-rename.html is filled with.
@@ -148,16 +145,13 @@ func (v *visit) revokeKey() error {
 	if err != nil {
 		return err
 	}
-	do := func() error {
-		_, err := v.API.RevokeKey(v.Ctx(), v.Caller, key.KeyID, true)
+	_, err = v.API.RevokeKey(v.Ctx(), v.Caller, key.KeyID, true)
+	switch {
+	case !key.Current:
+		return v.Tell("keys", err, "keys.revoked")
+	case err != nil:
 		return err
 	}
-	if key.Current {
-		if err := do(); err != nil {
-			return err
-		}
-		v.EndSession()
-		return v.Leave("signin?why=out")
-	}
-	return v.Tell("keys", do, "keys.revoked")
+	v.EndSession()
+	return v.Leave("signin?why=out")
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
-	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -53,10 +52,11 @@ func (f paymentFacts) Disputed() bool {
 
 // event is what of a stored event is shown.
 type event struct {
-	ID   domain.ID      `json:"id"`
-	Type string         `json:"type"`
-	At   domain.Instant `json:"at"`
-	Data struct {
+	ID      domain.ID      `json:"id"`
+	Type    string         `json:"type"`
+	Payment domain.ID      `json:"stream"`
+	At      domain.Instant `json:"at"`
+	Data    struct {
 		Route  string `json:"route"`
 		Reason string `json:"reason"`
 
@@ -83,6 +83,14 @@ type event struct {
 type moment struct {
 	event
 	Position uint64
+}
+
+func momentOf(l wire.EventLine) (moment, error) {
+	m := moment{Position: l.Position}
+	if err := json.Unmarshal(l.Event, &m.event); err != nil {
+		return m, fmt.Errorf("the event at position %d: %w", l.Position, err)
+	}
+	return m, nil
 }
 
 // paymentPage is what payment.html is filled with.
@@ -140,9 +148,9 @@ func (v *visit) showPayment() error {
 		Payload: pretty(string(facts.Payment.Payload)), Hooks: v.Webhooks != nil,
 	}
 	for _, e := range events.Data {
-		m := moment{Position: e.Position}
-		if err := json.Unmarshal(e.Event, &m.event); err != nil {
-			return fmt.Errorf("the event at position %d: %w", e.Position, err)
+		m, err := momentOf(e)
+		if err != nil {
+			return err
 		}
 		page.Moments = append(page.Moments, m)
 	}
@@ -166,6 +174,15 @@ func pretty(compact string) string {
 	return string(v)
 }
 
+// proof answers the payment's receipt.
+func (v *visit) proof() error {
+	text, err := v.API.Receipt(v.Ctx(), v.Caller, v.Vars["id"])
+	if err == nil {
+		err = v.SaveSession()
+	}
+	return merchant.ReplyReceipt(v.X, v.Vars["id"], text, err)
+}
+
 // refundPage is what refund.html is filled with.
 type refundPage struct {
 	pageData
@@ -187,12 +204,6 @@ func (v *visit) refund() error {
 	return v.toPayment(err, "refund.made")
 }
 
-// resend has a notification sent again.
-func (v *visit) resend() error {
-	_, err := v.Webhooks.Resend(v.Ctx(), v.Caller, v.Value("endpoint"), v.Value("event"))
-	return v.toPayment(err, "payment.resent")
-}
-
 // settle plays the provider, in sandbox: it decides the refund that the form
 // names, else the payment.
 func (v *visit) settle() (err error) {
@@ -209,7 +220,7 @@ func (v *visit) settle() (err error) {
 func (v *visit) toPayment(err error, word string) error {
 	path := "payments/" + v.Vars["id"]
 	if p := v.Refusal(err); p != nil && p.Status == http.StatusConflict {
-		v.PutNotice("warn", frame.ProblemText(v.Locale, *p))
+		v.PutNotice("warn", ProblemText(v.Locale, *p))
 		return v.Leave(path)
 	}
 	if err != nil {

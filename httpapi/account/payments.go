@@ -1,13 +1,12 @@
 package account
 
 import (
-	"net/http"
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
 
 	"payledger/domain"
-	"payledger/httpapi/account/frame"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -20,103 +19,85 @@ const (
 	matchExact  = "exact"
 )
 
-// paymentFilter is the filter of a list of payments, as in the page's address.
-type paymentFilter struct {
-	Text, Match  string
-	Status       string
-	Refund       string // status of the last one
-	Disputed     string // true, false or ""
-	Currency     string
-	Least, Most  string // amounts, as they were entered
-	First, Final string // days, both part of it
-
-	least, most string // the amounts as the API takes them
-	wrong       string // field of an amount in a currency that is not the filter's
+// paymentFields are the fields of the filter of payments besides its text, each with the parameter of
+// the API that it becomes.
+func paymentFields() [][2]string {
+	return [][2]string{
+		{"status", "status"},
+		{"refund", "refund_status"},
+		{"disputed", "disputed"},
+		{"currency", "currency"},
+		{"amount_from", "amount_min"},
+		{"amount_to", "amount_max"},
+		{"from", "created_from"},
+		{"to", "created_to"},
+	}
 }
 
-func (v *visit) paymentFilter() paymentFilter {
-	f := paymentFilter{
-		Text: v.Query("q"), Match: v.Query("match"), Status: v.Query("status"), Refund: v.Query("refund"), Disputed: v.Query("disputed"), Currency: v.Query("currency"),
-		Least: strings.TrimSpace(v.Query("amount_from")), Most: strings.TrimSpace(v.Query("amount_to")),
-		First: v.Query("from"), Final: v.Query("to"),
-	}
-	if f.Match != matchPrefix && f.Match != matchExact {
-		f.Match = matchWords
-	}
-	for field, amount := range map[string]*string{"amount_from": &f.least, "amount_to": &f.most} {
-		var named domain.Currency
-		*amount, named = v.Locale.ReadAmount(v.Query(field), v.Caller.Project.Settings.Currencies)
-		switch {
-		case named == "":
-		case f.Currency == "":
-			f.Currency = string(named)
-		case f.Currency != string(named):
-			f.wrong = field
-		}
-	}
-	return f
-}
+// paymentFilter is the filter of a list of payments, as in the page's address; what is not set is left
+// out.
+type paymentFilter struct{ url.Values }
 
-// Any reports whether anything is left out.
-func (f paymentFilter) Any() bool { return f != paymentFilter{Match: f.Match} }
+// Match is how the text is compared.
+func (f paymentFilter) Match() string { return cmp.Or(f.Get("match"), matchWords) }
+
+// Any reports whether anything is left out of the list.
+func (f paymentFilter) Any() bool { return len(f.Values) > len(f.Values["match"]) }
 
 // More reports whether any of the filters is set that are seldom needed.
 func (f paymentFilter) More() bool {
-	return f.Disputed+f.Currency+f.Least+f.Most+f.First+f.Final != "" || f.Match != matchWords
-}
-
-// address is the filter as the query of the page; what is not set is left out.
-func (f paymentFilter) address() url.Values {
-	q := url.Values{}
-	match := f.Match
-	if f.Text == "" || match == matchWords {
-		match = ""
-	}
-	for name, value := range map[string]string{
-		"q": f.Text, "match": match, "status": f.Status, "refund": f.Refund, "disputed": f.Disputed, "currency": f.Currency,
-		"amount_from": f.Least, "amount_to": f.Most, "from": f.First, "to": f.Final,
-	} {
-		if value != "" {
-			q.Set(name, value)
+	for name := range f.Values {
+		if name != "q" && name != "status" && name != "refund" {
+			return true
 		}
 	}
-	return q
+	return false
 }
 
-// parameters is the filter as the API takes it. The error names the field, as the
-// API's own refusals do their parameter.
-func (v *visit) parameters(f paymentFilter) (url.Values, error) {
-	q := url.Values{}
-	if f.wrong != "" {
-		return q, edge.BadParameter(f.wrong, "The amount is in another currency than the filter.")
+// paymentFilter reads the filter of the page's address. asked is the same as the API takes it. The error
+// names the field, as the API's own refusals do their parameter.
+func (v *visit) paymentFilter() (f paymentFilter, asked url.Values, err error) {
+	f.Values, asked = v.Filters("q", "match"), url.Values{}
+	if m := f.Match(); m != matchPrefix && m != matchExact {
+		f.Del("match")
 	}
-	text := map[string]string{matchWords: "description_words", matchPrefix: "description_prefix", matchExact: "description"}[f.Match]
-	for name, value := range map[string]string{
-		text: f.Text, "status": f.Status, "refund_status": f.Refund, "disputed": f.Disputed, "currency": f.Currency, "created_from": f.First, "created_to": f.Final,
-		"amount_min": strings.TrimSpace(f.least), "amount_max": strings.TrimSpace(f.most),
-	} {
-		if value != "" {
-			q.Set(name, value)
+	if text := f.Get("q"); text != "" {
+		asked.Set(map[string]string{matchWords: "description_words", matchPrefix: "description_prefix", matchExact: "description"}[f.Match()], text)
+	}
+	for _, field := range paymentFields() {
+		name, value := field[0], strings.TrimSpace(v.Query(field[0]))
+		if value == "" {
+			continue
 		}
+		f.Set(name, value)
+		if strings.HasPrefix(name, "amount_") {
+			var named domain.Currency
+			value, named = v.Locale.ReadAmount(value, v.Caller.Project.Settings.Currencies)
+			switch f.Get("currency") {
+			case string(named):
+			case "":
+				f.Set("currency", string(named))
+				asked.Set("currency", string(named))
+			default:
+				if named != "" {
+					err = edge.BadParameter(name, "The amount is in another currency than the filter.")
+				}
+			}
+		}
+		asked.Set(field[1], value)
 	}
-	v.Days(q, "created_from", "created_to")
-	return q, nil
+	v.Days(asked, "created_from", "created_to")
+	return f, asked, err
 }
 
 // filterField is the field of the form that a parameter of the API comes from.
 func filterField(parameter string) string {
-	switch parameter {
-	case "amount_min":
-		return "amount_from"
-	case "amount_max":
-		return "amount_to"
-	case "created_from":
-		return "from"
-	case "created_to":
-		return "to"
-	case "refund_status":
-		return "refund"
-	case "description", "description_prefix", "description_words":
+	for _, field := range paymentFields() {
+		if field[1] == parameter {
+			return field[0]
+		}
+	}
+	if strings.HasPrefix(parameter, "description") {
 		return "q"
 	}
 	return parameter
@@ -160,62 +141,65 @@ type paymentsPage struct {
 	Totals     wire.Totals
 	CSV        string
 	AsAmount   string // address of the payments whose amount the text can mean, "" for none
-	frame.Pager
+	pager
 }
 
 func (v *visit) listPayments() error {
 	page := paymentsPage{
-		pageData: v.pageData(v.Locale.T("payments.title")), Filter: v.paymentFilter(),
+		pageData: v.pageData(v.Locale.T("payments.title")),
 		Statuses: domain.PaymentStatuses(), Refunds: append(domain.PaymentRefundStatuses(), "none"), Currencies: v.Caller.Project.Settings.Currencies,
 	}
-	if _, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(page.Filter.Text))); ok {
-		return v.Leave("search?" + url.Values{"q": {page.Filter.Text}}.Encode())
+	var asked url.Values
+	var refused error
+	page.Filter, asked, refused = v.paymentFilter()
+	text := page.Filter.Get("q")
+	if _, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(text))); ok {
+		return v.Leave("search?" + url.Values{"q": {text}}.Encode())
 	}
-	if lists, err := v.meanings(page.Filter.Text); err != nil {
+	if lists, err := v.meanings(text); err != nil {
 		return err
 	} else if other := lists[len(lists)-1]; len(lists) > 1 && other.Has("amount_from") {
 		page.AsAmount = page.Root + "payments?" + other.Encode()
 	}
-	page.CSV = page.Root + "payments.csv?" + page.Filter.address().Encode()
-	status, err := v.fillPayments(&page)
-	if err != nil {
+	page.CSV = page.Root + "payments.csv?" + page.Filter.Encode()
+	if refused == nil {
+		page.Totals, refused = v.API.Totals(v.Ctx(), v.Caller, asked)
+	}
+	if refused == nil {
+		page.Payments, page.pager, refused = listOf(v, "payments", merchant.PageOf(v.API.Payments), page.Filter.Values, asked)
+	}
+	if err := page.badField(refused); err != nil {
 		return err
 	}
-	return v.Render(status, "payments.html", page)
+	return v.Render(page.Answer(), "payments.html", page)
 }
 
-// fillPayments reads the list. A filter that cannot be is said at its field.
-func (v *visit) fillPayments(page *paymentsPage) (status int, err error) {
-	q, err := v.parameters(page.Filter)
-	if err == nil {
-		page.Totals, err = v.API.Totals(v.Ctx(), v.Caller, q)
+// badField says at its field why a filter was refused; another error is answered.
+func (p *paymentsPage) badField(err error) error {
+	refused := p.visit.Refusal(err)
+	if refused == nil || refused.Code != domain.InvalidParameter {
+		return err
 	}
-	if err == nil {
-		page.Payments, page.Pager, err = frame.List(v.Visit, "payments", merchant.PageOf(v.API.Payments), page.Filter.address(), q)
+	field := filterField(refused.Parameter)
+	p.WrongField(field, refused.Detail)
+	p.Alert.Text, p.wrong = p.T("payments.bad_filter"), true
+	switch id := "payments.bad." + field; {
+	case strings.HasPrefix(field, "amount_") && field == refused.Parameter:
+		p.Fields[field] = p.T("wrong.amount_currency", "Currency", p.Filter.Get("currency"))
+	case strings.HasPrefix(field, "amount_"):
+		p.Fields[field] = p.T("wrong.amount_format", "Example", p.AmountExample())
+	case p.Has(id):
+		p.Fields[field] = p.T(id)
 	}
-	if p := v.Refusal(err); p != nil && p.Code == domain.InvalidParameter {
-		field := filterField(p.Parameter)
-		page.Alert = &frame.Notice{Tone: "bad", Text: v.Locale.T("payments.bad_filter")}
-		page.Fields = map[string]string{field: p.Detail}
-		switch id := "payments.bad." + field; {
-		case page.Filter.wrong != "":
-			page.Fields[field] = v.Locale.T("wrong.amount_currency", "Currency", page.Filter.Currency)
-		case field == "amount_from", field == "amount_to":
-			page.Fields[field] = v.Locale.T("wrong.amount_format", "Example", v.Locale.AmountExample())
-		case v.Locale.Has(id):
-			page.Fields[field] = v.Locale.T(id)
-		}
-		return http.StatusBadRequest, nil
-	}
-	return http.StatusOK, err
+	return nil
 }
 
 // paymentsCSV answers the list of a filter, all of it.
 func (v *visit) paymentsCSV() error {
-	q, err := v.parameters(v.paymentFilter())
+	_, asked, err := v.paymentFilter()
 	if err != nil {
 		return err
 	}
 	now := v.Now().In(v.Caller.Calendar().Zone())
-	return frame.CSV(v.Visit, v.API.Payments, q, "payments-"+now.Format("20060102-1504")+".csv")
+	return replyCSV(v, v.API.Payments, asked, "payments-"+now.Format("20060102-1504")+".csv")
 }

@@ -4,7 +4,6 @@ import (
 	"net/url"
 
 	"payledger/domain"
-	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -12,7 +11,7 @@ import (
 // refundsPage is what refunds.html is filled with.
 type refundsPage struct {
 	pageData
-	frame.Pager
+	pager
 
 	Status, Payment string // the filters
 	Statuses        []domain.RefundStatus
@@ -32,7 +31,7 @@ func (v *visit) listRefunds() error {
 	}
 	p.CSV = p.Root + "refunds.csv?" + q.Encode()
 	var err error
-	p.Refunds, p.Pager, err = frame.List(v.Visit, "refunds", merchant.PageOf(v.API.Refunds), q, q)
+	p.Refunds, p.pager, err = listOf(v, "refunds", merchant.PageOf(v.API.Refunds), q, q)
 	if err := p.BadFilter(err); err != nil {
 		return err
 	}
@@ -43,5 +42,5 @@ func (v *visit) listRefunds() error {
 }
 
 func (v *visit) refundsCSV() error {
-	return frame.CSV(v.Visit, v.API.Refunds, v.refundFilters(), "refunds.csv")
+	return replyCSV(v, v.API.Refunds, v.refundFilters(), "refunds.csv")
 }

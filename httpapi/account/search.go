@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"payledger/domain"
-	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -29,7 +28,7 @@ func (v *visit) search() error {
 		}
 	}
 	if _, ok := domain.ParseID(text); ok {
-		return &frame.Failure{Status: http.StatusNotFound, Why: "no_id", Path: "payments"}
+		return &failure{Status: http.StatusNotFound, Why: "no_id", Path: "payments"}
 	}
 	lists, err := v.meanings(text)
 	if err != nil {

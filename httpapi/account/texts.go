@@ -24,16 +24,8 @@ func (d pageData) Int(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 func (d pageData) Few(n uint64) int { return int(min(n, math.MaxInt32)) }
 
 // StatusWord is a status without its badge.
-func (d pageData) StatusWord(status any) string {
-	switch s := status.(type) {
-	case domain.PaymentStatus:
-		return d.T("status." + string(s))
-	case domain.RefundStatus:
-		return d.T("status." + string(s))
-	case domain.DeliveryState:
-		return d.T("status." + string(s))
-	}
-	return ""
+func (d pageData) StatusWord(status domain.PaymentStatus) string {
+	return d.T("status." + string(status))
 }
 
 // RefundMark shows on a payment what became of its money, nothing unless some went back

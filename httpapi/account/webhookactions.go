@@ -8,7 +8,6 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
@@ -59,7 +58,7 @@ func (v *visit) confirmRotate() error {
 func (v *visit) rotateSecret() error {
 	from, err := strconv.Atoi(v.Value("generation"))
 	if err != nil || from < 1 {
-		return &frame.Failure{Status: http.StatusBadRequest, Why: "form"}
+		return &failure{Status: http.StatusBadRequest, Why: "form"}
 	}
 	r := webhooks.Rotation{Overlap: projects.DefaultSecretOverlap, From: from}
 	if seconds, err := strconv.ParseInt(v.Value("overlap"), 10, 32); err == nil {
@@ -69,7 +68,7 @@ func (v *visit) rotateSecret() error {
 	if err != nil {
 		return err
 	}
-	return v.ShowSecret(frame.Secret{Kind: "rotated", Name: e.ID, Secret: e.Secret, Path: "webhooks/" + e.ID})
+	return v.ShowSecret(secret{Kind: "rotated", Name: e.ID, Secret: e.Secret, Path: "webhooks/" + e.ID})
 }
 
 func (v *visit) confirmRemove() error {
@@ -77,13 +76,11 @@ func (v *visit) confirmRemove() error {
 }
 
 func (v *visit) removeEndpoint() error {
-	return v.Tell("webhooks", func() error {
-		err := v.Webhooks.Remove(v.Ctx(), v.Caller, v.Vars["endpoint"])
-		if p := v.Refusal(err); p != nil && p.Code == domain.WebhookEndpointNotFound {
-			return nil // the form came twice
-		}
-		return err
-	}, "webhooks.removed")
+	err := v.Webhooks.Remove(v.Ctx(), v.Caller, v.Vars["endpoint"])
+	if p := v.Refusal(err); p != nil && p.Code == domain.WebhookEndpointNotFound {
+		err = nil // the form came twice
+	}
+	return v.Tell("webhooks", err, "webhooks.removed")
 }
 
 func (v *visit) enableEndpoint() error  { return act(v, v.Webhooks.Enable, "webhooks.enabled") }
@@ -92,10 +89,8 @@ func (v *visit) testEndpoint() error    { return act(v, v.Webhooks.Test, "webhoo
 
 // act does something to the endpoint and says on its page how it went.
 func act[T any](v *visit, do func(ctx context.Context, c merchant.Caller, endpoint string) (T, error), word string) error {
-	return v.Tell(v.endpointPath(), func() error {
-		_, err := do(v.Ctx(), v.Caller, v.Vars["endpoint"])
-		return err
-	}, word)
+	_, err := do(v.Ctx(), v.Caller, v.Vars["endpoint"])
+	return v.Tell(v.endpointPath(), err, word)
 }
 
 // recoverDeliveries takes a time in UTC, in the form of a datetime-local field.
@@ -107,7 +102,7 @@ func (v *visit) recoverDeliveries() error {
 	}
 	answer, err := v.Webhooks.Recover(v.Ctx(), v.Caller, v.Vars["endpoint"], domain.InstantOf(since))
 	if err != nil {
-		return v.Tell(v.endpointPath(), func() error { return err }, "")
+		return v.Tell(v.endpointPath(), err, "")
 	}
 	v.PutNotice("good", v.Locale.Plural("webhooks.recovered", answer.Enqueued))
 	return v.Leave(v.endpointPath())

@@ -9,7 +9,6 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/account/frame"
 	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 )
@@ -93,9 +92,9 @@ func (v *visit) editEndpoint() error {
 	return v.Render(http.StatusOK, "webhook-form.html", f)
 }
 
-// sendEndpoint has an endpoint made or changed as the form says; ok is false
-// when the form was shown again.
-func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.Endpoint, error)) (made wire.Endpoint, ok bool, err error) {
+// sendEndpoint has an endpoint made or changed as the form says, and then answers. A form that is refused
+// is shown again.
+func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.Endpoint, error), then func(wire.Endpoint) error) error {
 	target, about := strings.TrimSpace(v.Value("url")), v.Value("about")
 	req := webhooks.Request{EditEndpoint: projects.EditEndpoint{URL: &target, Description: &about}}
 	for _, k := range v.Values("kinds") {
@@ -109,9 +108,9 @@ func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.End
 	if len(req.Kinds) == 0 { // which would leave them as they are
 		f := again()
 		f.WrongField("kinds", f.T("webhooks.no_kind"))
-		return made, false, v.Render(http.StatusUnprocessableEntity, "webhook-form.html", f)
+		return v.Render(http.StatusUnprocessableEntity, "webhook-form.html", f)
 	}
-	made, err = send(req)
+	made, err := send(req)
 	if p := v.Refusal(err); p != nil {
 		f := again()
 		f.Refuse(p)
@@ -120,29 +119,26 @@ func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.End
 				f.Fields["url"] = wrong.Detail // says why the address is refused
 			}
 		}
-		return made, false, v.Render(p.Status, "webhook-form.html", f)
+		return v.Render(p.Status, "webhook-form.html", f)
 	}
-	return made, err == nil, err
+	if err != nil {
+		return err
+	}
+	return then(made)
 }
 
 func (v *visit) addEndpoint() error {
-	made, ok, err := v.sendEndpoint("webhooks.new", func(req webhooks.Request) (wire.Endpoint, error) {
+	return v.sendEndpoint("webhooks.new", func(req webhooks.Request) (wire.Endpoint, error) {
 		random := v.Random("endpoint")
 		req.Random = (*[10]byte)(random[:])
 		return v.Webhooks.Add(v.Ctx(), v.Caller, req)
+	}, func(made wire.Endpoint) error {
+		return v.ShowSecret(secret{Kind: "webhook", Name: made.ID, Secret: made.Secret, Path: "webhooks/" + made.ID})
 	})
-	if err != nil || !ok {
-		return err
-	}
-	return v.ShowSecret(frame.Secret{Kind: "webhook", Name: made.ID, Secret: made.Secret, Path: "webhooks/" + made.ID})
 }
 
 func (v *visit) changeEndpoint() error {
-	_, ok, err := v.sendEndpoint("webhooks.edit", func(req webhooks.Request) (wire.Endpoint, error) {
+	return v.sendEndpoint("webhooks.edit", func(req webhooks.Request) (wire.Endpoint, error) {
 		return v.Webhooks.Change(v.Ctx(), v.Caller, v.Vars["endpoint"], req)
-	})
-	if err != nil || !ok {
-		return err
-	}
-	return v.Done(v.endpointPath(), "webhooks.changed")
+	}, func(wire.Endpoint) error { return v.Done(v.endpointPath(), "webhooks.changed") })
 }

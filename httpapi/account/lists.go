@@ -1,4 +1,4 @@
-package frame
+package account
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const pageSize = "25"
 
 // Filters are the parameters of the address that narrow a list and say
 // something.
-func (v *Visit) Filters(names ...string) url.Values {
+func (v *visit) Filters(names ...string) url.Values {
 	q := make(url.Values)
 	for _, name := range names {
 		if text := v.Query(name); text != "" {
@@ -28,28 +28,25 @@ func (v *Visit) Filters(names ...string) url.Values {
 	return q
 }
 
-// List reads one page of a list of the API for the page at here. shown are the filters in the
+// listOf reads one page of a list of the API for the page at here. shown are the filters in the
 // page's address, asked those of the API request.
-func List[T any](
-	v *Visit, here string, read func(context.Context, merchant.Caller, url.Values) (wire.Page[T], error), shown, asked url.Values,
-) ([]T, Pager, error) {
+func listOf[T any](
+	v *visit, here string, read func(context.Context, merchant.Caller, url.Values) (wire.Page[T], error), shown, asked url.Values,
+) ([]T, pager, error) {
 	q := maps.Clone(asked)
-	if q == nil {
-		q = url.Values{}
-	}
 	q.Set("limit", pageSize)
 	if cursor := v.Query(cursorParameter); cursor != "" {
 		q.Set("cursor", cursor)
 	}
 	page, err := read(v.Ctx(), v.Caller, q)
 	if err != nil {
-		return nil, Pager{}, err
+		return nil, pager{}, err
 	}
 	return page.Data, v.pager(here, shown, page.NextCursor), nil
 }
 
 // Answer is the status of a page with filters.
-func (d *PageData) Answer() int {
+func (d *pageData) Answer() int {
 	if d.wrong {
 		return http.StatusBadRequest
 	}
@@ -57,7 +54,7 @@ func (d *PageData) Answer() int {
 }
 
 // BadFilter shows a refused filter on the page; another error is answered.
-func (d *PageData) BadFilter(err error) error {
+func (d *pageData) BadFilter(err error) error {
 	p := d.visit.Refusal(err)
 	if p == nil || p.Code != domain.InvalidParameter && p.Code != domain.InvalidCursor {
 		return err
@@ -71,13 +68,13 @@ func (d *PageData) BadFilter(err error) error {
 }
 
 // Streaming is the context of an answer that may last until the session's limit.
-func (v *Visit) Streaming() (context.Context, context.CancelFunc) {
+func (v *visit) Streaming() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(v.Request.Context(), v.until.Sub(v.Now()))
 }
 
-// CSV answers a list as a file for a spreadsheet in the reader's language, which ends
+// replyCSV answers a list as a file for a spreadsheet in the reader's language, which ends
 // when the session ends.
-func CSV[T any](v *Visit, list func(merchant.Caller, url.Values) (merchant.Rows[T], error), q url.Values, file string) error {
+func replyCSV[T any](v *visit, list func(merchant.Caller, url.Values) (merchant.Rows[T], error), q url.Values, file string) error {
 	rows, err := list(v.Caller, q)
 	if err != nil {
 		return err
@@ -101,7 +98,7 @@ func CSV[T any](v *Visit, list func(merchant.Caller, url.Values) (merchant.Rows[
 // Days turns the days of a page's address, both of which count, into the bounds
 // that the API takes: the first instant of one, and the first after the other. What is
 // no day stays as it is, for the API to refuse.
-func (v *Visit) Days(q url.Values, from, to string) {
+func (v *visit) Days(q url.Values, from, to string) {
 	days := v.Caller.Calendar()
 	if d, err := merchant.ParseDay(q.Get(from)); err == nil {
 		q.Set(from, days.Start(d).String())
@@ -111,18 +108,9 @@ func (v *Visit) Days(q url.Values, from, to string) {
 	}
 }
 
-// Back is the page that a form names as the one it was on, else another.
-func (v *Visit) Back(otherwise string) string {
-	if path := v.Value("back"); path != "" && v.ours(path) {
-		return path
-	}
-	return otherwise
-}
-
-// Tell calls do for a form, and redirects to a page with a notice: the text with the id word, or
-// that of the refusal.
-func (v *Visit) Tell(path string, do func() error, word string) error {
-	err := do()
+// Tell ends a form, whatever became of it, and redirects to a page with a notice: the text with the
+// id word, or that of the refusal.
+func (v *visit) Tell(path string, err error, word string) error {
 	if p := v.Refusal(err); p != nil {
 		v.PutNotice("bad", ProblemText(v.Locale, *p))
 		return v.Leave(path)
@@ -141,21 +129,18 @@ const (
 	maxPrevious       = 12
 )
 
-// Pager is the links to the previous and next page of a list, "" for none.
-type Pager struct {
+// pager is the links to the previous and next page of a list, "" for none.
+type pager struct {
 	Newest, Newer, Older string
 }
 
 // pager makes the links of a list at a path. filters are its address without
 // cursors.
-func (v *Visit) pager(path string, filters url.Values, next *string) Pager {
-	var p Pager
+func (v *visit) pager(path string, filters url.Values, next *string) pager {
+	var p pager
 	root := v.to(path)
 	address := func(cursor string, previous []string) string {
 		q := maps.Clone(filters)
-		if q == nil {
-			q = url.Values{}
-		}
 		if cursor != "" {
 			q.Set(cursorParameter, cursor)
 		}

@@ -1,4 +1,4 @@
-package frame
+package account
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,6 +25,7 @@ import (
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/ui"
 	"payledger/httpapi/wire"
 	"payledger/projections"
 )
@@ -55,14 +55,6 @@ func newFront(t *testing.T) *front {
 	}
 	f.start()
 	return f
-}
-
-// testPages are two pages without content, with the templates and words of all.
-func testPages() Pages {
-	nothing := func(*Visit) error { return nil }
-	return Pages{Files: os.DirFS(".."), Routes: []Route{
-		{Method: http.MethodGet, Path: "payments", Serve: nothing}, {Method: http.MethodGet, Path: "payments/{id}", Serve: nothing},
-	}}
 }
 
 // newAPI makes the operations over an empty log in memory.
@@ -104,7 +96,7 @@ func (f *front) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler, err = newHandler(Config{API: f.api, Keys: keys, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()}, testPages())
+	f.handler, err = newHandler(Config{API: f.api, Keys: keys, Now: time.Now, PublicURL: "http://pay.example.com"})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -484,7 +476,7 @@ func TestSigningInChangesTheCookie(t *testing.T) {
 func TestNextIsOurs(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	v := &Visit{handler: f.handler}
+	v := &visit{handler: f.handler}
 	for path, want := range map[string]bool{
 		"payments": true, "payments?q=a&b=//c": true, "payments/01": true, "session": true, "": v.has(""),
 		"signin": false, "signout": false, "//evil": false, "https://evil": false, "/payments": false, "../x": false,
@@ -502,15 +494,15 @@ func TestWhatAFormMakes(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	f.signIn()
-	sent := func(token string) *Visit {
+	sent := func(token string) *visit {
 		t.Helper()
 		var s session
 		if _, err := fmt.Sscanf(f.content(), sessionText, &s.Project, &s.KeyID, &s.Since, &s.seen, &s.SignOuts); err != nil {
 			t.Fatal(err)
 		}
-		v := &Visit{handler: f.handler, session: s, form: url.Values{formField: {token}}}
-		if err := v.checkToken(); err != nil {
-			t.Fatal(err)
+		v := &visit{handler: f.handler, session: s, token: token}
+		if !ui.ValidToken(token, v.formMAC()) {
+			t.Fatal("the form's token is not valid")
 		}
 		return v
 	}

@@ -1,4 +1,4 @@
-package frame
+package account
 
 import (
 	"crypto/hkdf"
@@ -55,7 +55,7 @@ func (h *handler) cookieName(name string) string {
 
 // readCookie returns the content of a cookie that was made here or by another server
 // with the same master key; sent is true for any cookie of that name.
-func (v *Visit) readCookie(name string) (content []byte, sent bool) {
+func (v *visit) readCookie(name string) (content []byte, sent bool) {
 	name = v.cookieName(name)
 	c, err := v.Request.Cookie(name)
 	if err != nil || c.Value == "" {
@@ -69,7 +69,7 @@ func (v *Visit) readCookie(name string) (content []byte, sent bool) {
 
 // setCookie has the browser keep a cookie for an age in seconds, 0: until it is
 // closed. It comes before the answer.
-func (v *Visit) setCookie(name string, content []byte, age int) error {
+func (v *visit) setCookie(name string, content []byte, age int) error {
 	value, err := v.Keys.cookies.Encode(v.cookieName(name), content)
 	if err != nil {
 		return fmt.Errorf("making the cookie %s: %w", name, err)
@@ -78,9 +78,9 @@ func (v *Visit) setCookie(name string, content []byte, age int) error {
 	return nil
 }
 
-func (v *Visit) clearCookie(name string) { v.putCookie(name, "", -1) }
+func (v *visit) clearCookie(name string) { v.putCookie(name, "", -1) }
 
-func (v *Visit) putCookie(name, value string, age int) {
+func (v *visit) putCookie(name, value string, age int) {
 	http.SetCookie(v.X, &http.Cookie{ //nolint:gosec // Secure is as the address of the request
 		Name: v.cookieName(name), Value: value, MaxAge: age, Path: "/", HttpOnly: true, Secure: v.secure, SameSite: http.SameSiteStrictMode,
 	})

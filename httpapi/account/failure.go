@@ -1,4 +1,4 @@
-package frame
+package account
 
 import (
 	"errors"
@@ -11,19 +11,19 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// Failure is a request that is answered with a page that says what is wrong.
+// failure is a request that is answered with a page that says what is wrong.
 // Its texts are "failure.<why>.title" and "failure.<why>.text".
-type Failure struct {
+type failure struct {
 	Status int
 	Why    string
 	Path   string // below the account: the next page, "" for its start
 }
 
-func (f *Failure) Error() string { return f.Why }
+func (f *failure) Error() string { return f.Why }
 
 // failurePage is what failure.html is filled with.
 type failurePage struct {
-	PageData
+	pageData
 	Status        int
 	Heading, Text string
 	RequestID     string
@@ -33,18 +33,18 @@ type failurePage struct {
 
 // fail answers an error with a page. The error that it answers itself is that
 // of an answer that cannot be completed.
-func (v *Visit) fail(err error) error {
+func (v *visit) fail(err error) error {
 	if v.X.Begun() {
 		return err
 	}
 	v.X.Header().Del("Content-Disposition") // of a file that did not come about
-	f, ours := errors.AsType[*Failure](err)
+	f, ours := errors.AsType[*failure](err)
 	if !ours && v.over(err) {
 		v.EndSession()
 		return v.toSignIn()
 	}
-	page := failurePage{PageData: v.PageData(v.Locale.T("account.failed")), RequestID: v.X.ID}
-	page.OnTo, page.OnText = page.Root+v.start(), v.Locale.T("account.to_start")
+	page := failurePage{pageData: v.pageData(v.Locale.T("account.failed")), RequestID: v.X.ID}
+	page.OnTo, page.OnText = page.Root, v.Locale.T("account.to_start")
 	if ours {
 		page.Status = f.Status
 		page.Heading, page.Text = v.Locale.T("failure."+f.Why+".title"), v.Locale.T("failure."+f.Why+".text")
@@ -61,7 +61,7 @@ func (v *Visit) fail(err error) error {
 }
 
 // retryAfter passes on when a refused request may be repeated.
-func (v *Visit) retryAfter(p wire.Problem) {
+func (v *visit) retryAfter(p wire.Problem) {
 	if after := p.Header.Get("Retry-After"); after != "" {
 		v.X.Header().Set("Retry-After", after)
 	}
@@ -69,7 +69,7 @@ func (v *Visit) retryAfter(p wire.Problem) {
 
 // Refusal is the problem that an error is when the reader can do something
 // about it on the page where it happened; nil for every other error.
-func (v *Visit) Refusal(err error) *wire.Problem {
+func (v *visit) Refusal(err error) *wire.Problem {
 	if err == nil || v.over(err) {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (v *Visit) Refusal(err error) *wire.Problem {
 
 // Refuse shows what the API found wrong with a form: fields at their fields,
 // by the first segment of the pointer, everything else at the top of the page.
-func (d *PageData) Refuse(p *wire.Problem) {
+func (d *pageData) Refuse(p *wire.Problem) {
 	d.Fields = make(map[string]string)
 	for _, f := range p.Errors {
 		name, _, _ := strings.Cut(strings.TrimPrefix(f.Pointer, "#/"), "/")
@@ -91,16 +91,16 @@ func (d *PageData) Refuse(p *wire.Problem) {
 		}
 	}
 	if len(p.Errors) == 0 {
-		d.Alert = &Notice{Tone: "bad", Text: ProblemText(d.Locale, *p)}
+		d.Alert = &notice{Tone: "bad", Text: ProblemText(d.Locale, *p)}
 	} else {
-		d.Alert = &Notice{Tone: "bad", Text: d.T("account.check_fields")}
+		d.Alert = &notice{Tone: "bad", Text: d.T("account.check_fields")}
 	}
 }
 
 // WrongField shows what is wrong with a field before the API is asked.
-func (d *PageData) WrongField(name, text string) {
+func (d *pageData) WrongField(name, text string) {
 	d.Fields = map[string]string{name: text}
-	d.Alert = &Notice{Tone: "bad", Text: d.T("account.check_fields")}
+	d.Alert = &notice{Tone: "bad", Text: d.T("account.check_fields")}
 }
 
 // ProblemText says what a refusal means, in the reader's language where there
@@ -131,33 +131,20 @@ func shownAmount(l *ui.Locale, text string) string {
 
 // problemHeading is short: the kind of a problem.
 func problemHeading(l *ui.Locale, p wire.Problem) string {
-	switch p.Status {
-	case http.StatusNotFound:
-		return l.T("failure.missing")
-	case http.StatusForbidden:
-		return l.T("failure.forbidden")
-	case http.StatusTooManyRequests:
-		return l.T("failure.slow")
-	case http.StatusConflict:
-		return l.T("failure.conflict")
+	word, known := map[int]string{
+		http.StatusNotFound: "missing", http.StatusForbidden: "forbidden", http.StatusTooManyRequests: "slow", http.StatusConflict: "conflict",
+	}[p.Status]
+	switch {
+	case known:
+	case p.Status >= http.StatusInternalServerError:
+		word = "broken.title"
+	default:
+		word = "refused"
 	}
-	if p.Status >= http.StatusInternalServerError {
-		return l.T("failure.broken.title")
-	}
-	return l.T("failure.refused")
-}
-
-// start is where the account begins.
-func (h *handler) start() string {
-	for _, t := range h.tabs {
-		if h.has(t.Path) {
-			return t.Path
-		}
-	}
-	return "session"
+	return l.T("failure." + word)
 }
 
 // has reports whether there is a page at a path.
 func (h *handler) has(path string) bool {
-	return slices.ContainsFunc(h.table, func(p Route) bool { return p.Path == path && p.Method == http.MethodGet })
+	return slices.ContainsFunc(h.table, func(p page) bool { return p.path == path && p.method == http.MethodGet })
 }

@@ -1,4 +1,4 @@
-package frame
+package account
 
 import (
 	"fmt"
@@ -18,15 +18,15 @@ import (
 // session may so end this much before the project's limit without use.
 const touchEvery = time.Minute
 
-// Who is whom a page is shown to.
-type Who struct{ merchant.Caller }
+// who is whom a page is shown to.
+type who struct{ merchant.Caller }
 
 // May reports whether the session's key has a scope.
-func (w Who) May(s projects.Scope) bool { return w.Key.Has(s) }
+func (w who) May(s projects.Scope) bool { return w.Key.Has(s) }
 
 // MayAll reports whether the session's key has all of the scopes, as it must
 // to revoke a key that has them.
-func (w Who) MayAll(scopes []projects.Scope) bool {
+func (w who) MayAll(scopes []projects.Scope) bool {
 	return !slices.ContainsFunc(scopes, func(s projects.Scope) bool { return !w.May(s) })
 }
 
@@ -40,7 +40,7 @@ type session struct {
 const sessionText = "%s %s %d %d %d"
 
 // loadSession finds the session of a request and whom it acts for. An expired one is ignored.
-func (v *Visit) loadSession() error {
+func (v *visit) loadSession() error {
 	content, sent := v.readCookie(sessionCookie)
 	v.ended = sent
 	var s session
@@ -68,7 +68,7 @@ func (v *Visit) loadSession() error {
 // signedOut is the Since of the session that was signed out in this browser last, 0 if
 // that is not known. Its cookie may come back: the answer to a request from before may
 // arrive, and set it, after the answer that cleared it.
-func (v *Visit) signedOut() (since domain.Instant) {
+func (v *visit) signedOut() (since domain.Instant) {
 	content, _ := v.readCookie(outCookie)
 	if n, err := strconv.ParseInt(string(content), 10, 64); err == nil {
 		since = domain.Instant(n)
@@ -78,7 +78,7 @@ func (v *Visit) signedOut() (since domain.Instant) {
 
 // over reports whether an error says that the session's key is of no use any
 // more.
-func (v *Visit) over(err error) bool {
+func (v *visit) over(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -88,7 +88,7 @@ func (v *Visit) over(err error) bool {
 
 // SaveSession renews the cookie, so that the idle time of the session begins again. It is called
 // before the answer is written.
-func (v *Visit) SaveSession() error {
+func (v *visit) SaveSession() error {
 	now := domain.InstantOf(v.Now())
 	if !v.signedIn() || now < v.session.seen.Add(touchEvery) {
 		return nil
@@ -97,19 +97,19 @@ func (v *Visit) SaveSession() error {
 	return v.writeSession()
 }
 
-func (v *Visit) writeSession() error {
+func (v *visit) writeSession() error {
 	s := v.session
 	return v.setCookie(sessionCookie, fmt.Appendf(nil, sessionText, s.Project, s.KeyID, s.Since, s.seen, s.SignOuts), 0)
 }
 
 // EndSession has the browser forget the session.
-func (v *Visit) EndSession() {
+func (v *visit) EndSession() {
 	v.clearCookie(sessionCookie)
 	v.session, v.Caller, v.ended = session{}, merchant.Caller{}, true
 }
 
 // startSession creates the session of a user who has signed in.
-func (v *Visit) startSession(c merchant.Caller) error {
+func (v *visit) startSession(c merchant.Caller) error {
 	now := domain.InstantOf(v.Now())
 	since := max(now, v.signedOut()+1)
 	v.session = session{merchant.Session{Project: c.Project.ID, KeyID: c.Key.ID, Since: since, SignOuts: c.Key.SignOuts}, now}
@@ -119,24 +119,24 @@ func (v *Visit) startSession(c merchant.Caller) error {
 }
 
 // PutNotice sets the notice of the page that Leave redirects to.
-func (v *Visit) PutNotice(tone, text string) {
+func (v *visit) PutNotice(tone, text string) {
 	// One that is too long for a cookie is left out: what was done is done.
 	_ = v.setCookie(noticeCookie, []byte(tone+"\n"+text), noticeAge)
 }
 
-func (v *Visit) popNotice() *Notice {
+func (v *visit) popNotice() *notice {
 	content, sent := v.readCookie(noticeCookie)
 	if sent {
 		v.clearCookie(noticeCookie)
 	}
 	if tone, text, ok := strings.Cut(string(content), "\n"); ok {
-		return &Notice{Tone: tone, Text: text}
+		return &notice{Tone: tone, Text: text}
 	}
 	return nil
 }
 
 // toSignIn redirects a visitor to the page to sign in, and from there back.
-func (v *Visit) toSignIn() error {
+func (v *visit) toSignIn() error {
 	q := url.Values{}
 	if v.Request.Method == http.MethodGet || v.Request.Method == http.MethodHead {
 		next := strings.TrimPrefix(strings.TrimPrefix(v.Request.URL.EscapedPath(), Path), "/")
@@ -154,20 +154,18 @@ func (v *Visit) toSignIn() error {
 	if len(q) > 0 {
 		to += "?" + q.Encode()
 	}
-	v.X.Header().Set("Location", v.to(to))
-	v.X.WriteHeader(http.StatusSeeOther)
-	return nil
+	return v.Leave(to)
 }
 
 // ours reports whether a path, with or without a query, is that of a page of the account, so that
 // it can be redirected to.
-func (v *Visit) ours(path string) bool {
+func (v *visit) ours(path string) bool {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || strings.ContainsAny(path, "\\\r\n") {
 		return false
 	}
-	return slices.ContainsFunc(v.table, func(p Route) bool {
-		_, ok := match(p.Path, u.EscapedPath())
-		return ok && p.Method == http.MethodGet && !p.open
+	return slices.ContainsFunc(v.table, func(p page) bool {
+		_, ok := match(p.path, u.EscapedPath())
+		return ok && p.method == http.MethodGet && !p.open
 	})
 }

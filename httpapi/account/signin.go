@@ -1,4 +1,4 @@
-package frame
+package account
 
 import (
 	"net/http"
@@ -11,41 +11,42 @@ import (
 
 // signInPage is what signin.html is filled with.
 type signInPage struct {
-	PageData
+	pageData
 	Project, Next string
 }
 
-func (v *Visit) signInPage() signInPage {
-	return signInPage{PageData: v.PageData(v.Locale.T("signin.title"))}
+func (v *visit) signInPage(next string) signInPage {
+	return signInPage{pageData: v.pageData(v.Locale.T("signin.title")), Next: next}
 }
 
-func (v *Visit) showSignIn() error {
-	next := v.Query("next")
-	if !v.ours(next) {
-		next = ""
+// next is the path of a page to go on to, "" if it is none.
+func (v *visit) next(path string) string {
+	if !v.ours(path) {
+		return ""
 	}
+	return path
+}
+
+func (v *visit) showSignIn() error {
+	next := v.next(v.Query("next"))
 	if v.signedIn() {
-		if next == "" {
-			next = v.start()
-		}
 		return v.Leave(next)
 	}
-	page := v.signInPage()
-	page.Next = next
+	page := v.signInPage(next)
 	switch v.Query("why") {
 	case "out":
-		page.Notice = &Notice{"good", v.Locale.T("signin.out")}
+		page.Notice = &notice{"good", v.Locale.T("signin.out")}
 	case "everywhere":
-		page.Notice = &Notice{"good", v.Locale.T("signin.everywhere")}
+		page.Notice = &notice{"good", v.Locale.T("signin.everywhere")}
 	case "ended":
-		page.Notice = &Notice{"warn", v.Locale.T("signin.ended")}
+		page.Notice = &notice{"warn", v.Locale.T("signin.ended")}
 	}
 	return v.Render(http.StatusOK, "signin.html", page)
 }
 
 // signIn takes project and key. The key is never shown again, not even in the
 // form that is answered to a wrong one.
-func (v *Visit) signIn() error {
+func (v *visit) signIn() error {
 	project, key := strings.TrimSpace(v.Value("project")), strings.TrimSpace(v.Value("key"))
 	if p, k, ok := strings.Cut(project, ":"); ok && key == "" { // both as in the header of the API
 		project, key = p, k
@@ -55,18 +56,11 @@ func (v *Visit) signIn() error {
 		if err := v.startSession(caller); err != nil {
 			return err
 		}
-		next := v.Value("next")
-		if !v.ours(next) {
-			next = v.start()
-		}
-		return v.Leave(next)
+		return v.Leave(v.next(v.Value("next")))
 	}
 	p := v.X.Problem(err)
-	page := v.signInPage()
-	page.Project, page.Next = project, v.Value("next")
-	if !v.ours(page.Next) {
-		page.Next = ""
-	}
+	page := v.signInPage(v.next(v.Value("next")))
+	page.Project = project
 	text := ProblemText(v.Locale, p)
 	switch p.Code {
 	case domain.Unauthorized:
@@ -75,27 +69,27 @@ func (v *Visit) signIn() error {
 		text = v.Locale.T("signin.slow", "Seconds", p.Header.Get("Retry-After"))
 	}
 	v.retryAfter(p)
-	page.Alert = &Notice{"bad", text}
+	page.Alert = &notice{"bad", text}
 	return v.Render(p.Status, "signin.html", page)
 }
 
 // sessionPage is what session.html is filled with.
 type sessionPage struct {
-	PageData
+	pageData
 	Since, Until domain.Instant
 	Idle         string // how long it may be without use
 }
 
-func (v *Visit) showSession() error {
+func (v *visit) showSession() error {
 	return v.Render(http.StatusOK, "session.html", sessionPage{
-		PageData: v.PageData(v.Locale.T("session.title")), Since: v.session.Since, Until: domain.InstantOf(v.until),
+		pageData: v.pageData(v.Locale.T("session.title")), Since: v.session.Since, Until: domain.InstantOf(v.until),
 		Idle: v.Locale.Left(time.Duration(v.API.Limits(v.Caller.Project).SessionIdleSeconds) * time.Second),
 	})
 }
 
 // signOut ends the session in this browser. A copy of its cookie stays valid until it was idle for
 // too long; signOutEverywhere ends it too.
-func (v *Visit) signOut() error {
+func (v *visit) signOut() error {
 	if err := v.setCookie(outCookie, strconv.AppendInt(nil, int64(v.session.Since), 10), domain.MaxSessionSeconds); err != nil {
 		return err
 	}
@@ -103,7 +97,7 @@ func (v *Visit) signOut() error {
 	return v.Leave("signin?why=out")
 }
 
-func (v *Visit) signOutEverywhere() error {
+func (v *visit) signOutEverywhere() error {
 	if err := v.API.SignOutKey(v.Ctx(), v.Caller); err != nil {
 		return err
 	}

@@ -1,8 +1,7 @@
-package frame
+package account
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	"payledger/httpapi/ui"
 )
 
-// Visit is one request for a page.
-type Visit struct {
+// visit is one request for a page.
+type visit struct {
 	*handler
 	X       *edge.Exchange
 	Request *http.Request // that of X
@@ -23,7 +22,7 @@ type Visit struct {
 	Vars    map[string]string // the variables of the path
 	Caller  merchant.Caller   // of the session's key
 
-	route   *Route
+	route   *page
 	session session    // zero: not signed in
 	until   time.Time  // when it ends, however much it is used
 	ended   bool       // there was a session that is over
@@ -32,64 +31,48 @@ type Visit struct {
 }
 
 // serve does what every page has in common.
-func (v *Visit) serve() error {
-	if v.Request.Method != http.MethodPost {
-		if !v.route.open && !v.signedIn() {
-			return v.toSignIn()
-		}
-		return v.route.Serve(v)
-	}
-	if err := v.origins.Check(v.Request); err != nil {
-		return &Failure{Status: http.StatusForbidden, Why: "foreign"}
+func (v *visit) serve() error {
+	sent := v.Request.Method == http.MethodPost
+	if sent && v.origins.Check(v.Request) != nil {
+		return &failure{Status: http.StatusForbidden, Why: "foreign"}
 	}
 	if !v.route.open && !v.signedIn() {
 		return v.toSignIn()
 	}
-	if err := v.readForm(); err != nil {
-		return err
+	if sent {
+		if err := v.readForm(); err != nil {
+			return err
+		}
 	}
-	if v.route.open {
-		return v.route.Serve(v)
-	}
-	if err := v.checkToken(); err != nil {
-		return err
-	}
-	return v.route.Serve(v)
+	return v.route.serve(v)
 }
 
 // Ctx ends when the client leaves or the time for the answer is over.
-func (v *Visit) Ctx() context.Context { return v.X.Context() }
+func (v *visit) Ctx() context.Context { return v.X.Context() }
 
-func (v *Visit) signedIn() bool { return v.session.Project != "" }
+func (v *visit) signedIn() bool { return v.session.Project != "" }
 
 // Value is a field of the form that was sent, "" unless it was there exactly
 // once.
-func (v *Visit) Value(name string) string {
-	if all := v.form[name]; len(all) == 1 {
-		return all[0]
-	}
-	return ""
-}
+func (v *visit) Value(name string) string { return ui.One(v.form[name]) }
+
+// Values are those of a form's field that can be sent several times.
+func (v *visit) Values(name string) []string { return v.form[name] }
 
 // Query is a parameter of the address, "" unless it is there exactly once.
-func (v *Visit) Query(name string) string {
-	if all := v.Request.URL.Query()[name]; len(all) == 1 {
-		return all[0]
-	}
-	return ""
-}
+func (v *visit) Query(name string) string { return ui.One(v.Request.URL.Query()[name]) }
 
-// PageData is what every template is filled with; data of a page embeds it.
-type PageData struct {
+// pageData is what every template is filled with; data of a page embeds it.
+type pageData struct {
 	ui.Page
-	Who      Who
+	Who      who
 	Sandbox  bool // payments can be settled by hand
 	SignedIn bool
 	Nav      []navItem
-	Notice   *Notice // what the form before has led to
-	Alert    *Notice // what is wrong with this page
+	Notice   *notice // what the form before has led to
+	Alert    *notice // what is wrong with this page
 	Fields   map[string]string
-	visit    *Visit
+	visit    *visit
 	wrong    bool // a filter was refused
 }
 
@@ -99,23 +82,23 @@ type navItem struct {
 	Here          bool
 }
 
-// Notice is something said at the top of a page.
-type Notice struct {
+// notice is something said at the top of a page.
+type notice struct {
 	Tone string // good, bad, warn or info
 	Text string
 }
 
-// PageData begins the data of a page. The title is shown in the window's title as
+// pageData begins the data of a page. The title is shown in the window's title as
 // well.
-func (v *Visit) PageData(title string) PageData {
-	d := PageData{
-		Page: v.site.Page(v.Request, v.Locale, Path+"/", title), Who: Who{v.Caller}, Sandbox: v.Sandbox, SignedIn: v.signedIn(), visit: v,
+func (v *visit) pageData(title string) pageData {
+	d := pageData{
+		Page: v.site.Page(v.Request, v.Locale, Path+"/", title), Who: who{v.Caller}, Sandbox: v.Sandbox, SignedIn: v.signedIn(), visit: v,
 	}
 	d.Title = title + " · " + v.Locale.T("account.title")
 	if !d.Switch { // a form was sent, which following a link does not repeat
 		d.Switch = true
-		if v.route == nil || !v.has(v.route.Path) {
-			d.Here = d.Root + v.start()
+		if v.route == nil || !v.has(v.route.path) {
+			d.Here = d.Root
 		}
 	}
 	if !d.SignedIn {
@@ -124,18 +107,18 @@ func (v *Visit) PageData(title string) PageData {
 	d.Notice = v.popNotice()
 	here := ""
 	if v.route != nil {
-		here, _, _ = strings.Cut(v.route.Path, "/")
+		here, _, _ = strings.Cut(v.route.path, "/")
 	}
-	for _, t := range v.tabs {
-		if v.has(t.Path) {
-			d.Nav = append(d.Nav, navItem{Address: d.Root + t.Path, Text: v.Locale.T(t.Word), Here: v.route != nil && here == t.Path})
+	for _, t := range tabs() {
+		if v.has(t.path) {
+			d.Nav = append(d.Nav, navItem{Address: d.Root + t.path, Text: v.Locale.T(t.word), Here: v.route != nil && here == t.path})
 		}
 	}
 	return d
 }
 
 // Zone names the time zone of the times on the page: Europe/Moscow, UTC+3.
-func (d PageData) Zone() string {
+func (d pageData) Zone() string {
 	name, offset := d.Who.Calendar().Zone().String(), d.Offset(domain.InstantOf(d.visit.Now()))
 	if name == offset {
 		return name
@@ -144,18 +127,10 @@ func (d PageData) Zone() string {
 }
 
 // Field is what is wrong with a field, "" if nothing is.
-func (d PageData) Field(name string) string { return d.Fields[name] }
-
-// Values are those of a form's field that can be sent several times.
-func (v *Visit) Values(name string) []string { return v.form[name] }
-
-// Fill writes a template that is part of a page.
-func (v *Visit) Fill(w io.Writer, template string, data any) error {
-	return v.templates.ExecuteTemplate(w, template, data)
-}
+func (d pageData) Field(name string) string { return d.Fields[name] }
 
 // Render answers with a page.
-func (v *Visit) Render(status int, template string, data any) error {
+func (v *visit) Render(status int, template string, data any) error {
 	if err := v.SaveSession(); err != nil {
 		return err
 	}
@@ -164,10 +139,10 @@ func (v *Visit) Render(status int, template string, data any) error {
 
 // to is the address of a path below the account (no leading slash), as seen
 // from this page.
-func (v *Visit) to(path string) string { return ui.Root(v.Request, Path+"/") + path }
+func (v *visit) to(path string) string { return ui.Root(v.Request, Path+"/") + path }
 
 // Leave sends the browser to another page of the account.
-func (v *Visit) Leave(path string) error {
+func (v *visit) Leave(path string) error {
 	if err := v.SaveSession(); err != nil {
 		return err
 	}
@@ -179,7 +154,7 @@ func (v *Visit) Leave(path string) error {
 
 // Done ends a successful form: the browser is redirected to a page that shows the text with the id
 // word.
-func (v *Visit) Done(path, word string) error {
+func (v *visit) Done(path, word string) error {
 	v.PutNotice("good", v.Locale.T(word))
 	return v.Leave(path)
 }
