@@ -14,9 +14,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
-	"payledger/cmd/payledger/cli/natslistentest"
 	"payledger/cmd/payledger/datadir"
 	"payledger/notifier/bus/embedded"
+	"payledger/notifier/bustest"
 )
 
 // dialFrom is a dialer of one of this machine's own addresses.
@@ -80,7 +80,7 @@ func TestNoFloodKeepsNATSClientsOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("with the race detector everything takes too long to be measured")
 	}
-	cert, key := natslistentest.Certificate(t, time.Now().Add(-time.Hour))
+	cert, key := bustest.Certificate(t, time.Now().Add(-time.Hour))
 	for name, c := range map[string]struct {
 		connections int
 		sends       string

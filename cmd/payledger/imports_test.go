@@ -372,7 +372,7 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier/bustest",
-			why:     "only tests import it: a ledger in memory and an embedded NATS server",
+			why:     "only tests import it: a ledger in memory, an embedded NATS server and certificates",
 			ours:    []string{"domain", "domain/projects", "eventstore", "eventstore/memory", "notifier/bus", "notifier/bus/embedded", "notifier/health", "notifier/health/healthtest"},
 			modules: []string{nats, "github.com/nats-io/nats-server/v2"},
 			keepOut: []string{"encoding/json"},
@@ -527,10 +527,6 @@ func rooms() []room {
 			},
 			modules: []string{jsonModule, nats, zerolog, "github.com/schollz/progressbar/v3"},
 			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder: "cmd/payledger/cli/natslistentest",
-			why:    "certificates for tests, from the standard library alone",
 		},
 		{
 			folder: "cmd/payledger/otlp",

@@ -16,17 +16,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/cmd/payledger/cli"
-	"payledger/cmd/payledger/cli/natslistentest"
 	"payledger/cmd/payledger/datadir"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
+	"payledger/notifier/bustest"
 )
 
 // TestNATSOverTLS reads events as a subscriber that trusts the server's certificate.
 // A client that does not trust it, or speaks no TLS, gets nothing.
 func TestNATSOverTLS(t *testing.T) {
 	t.Parallel()
-	cert, key := natslistentest.Certificate(t, time.Now().Add(-time.Hour))
+	cert, key := bustest.Certificate(t, time.Now().Add(-time.Hour))
 	t.Run("subscriber", func(t *testing.T) {
 		t.Parallel()
 		s := start(t, "demo", "--nats-listen", "127.0.0.1:0", "--nats-tls-cert", cert, "--nats-tls-key", key)

@@ -10,15 +10,15 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/cli/natslistentest"
+	"payledger/notifier/bustest"
 )
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	cert, key := natslistentest.Certificate(t, now.Add(-time.Hour))
-	expired, expiredKey := natslistentest.Certificate(t, now.Add(-48*time.Hour))
-	early, earlyKey := natslistentest.Certificate(t, now.Add(time.Hour))
+	cert, key := bustest.Certificate(t, now.Add(-time.Hour))
+	expired, expiredKey := bustest.Certificate(t, now.Add(-48*time.Hour))
+	early, earlyKey := bustest.Certificate(t, now.Add(time.Hour))
 	const local, open = "127.0.0.1:4222", "0.0.0.0:4222"
 	for name, c := range map[string]struct {
 		flags  NATSListenFlags

@@ -13,8 +13,8 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/cli/natslistentest"
 	"payledger/notifier/bus"
+	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -54,7 +54,7 @@ func TestFlagsThatCannotBe(t *testing.T) {
 // a password. The file with the password is read again for each connection.
 func TestConnectsWithFiles(t *testing.T) {
 	t.Parallel()
-	cert, key := natslistentest.Certificate(t, time.Now().Add(-time.Hour))
+	cert, key := bustest.Certificate(t, time.Now().Add(-time.Hour))
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
