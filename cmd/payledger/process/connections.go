@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"payledger/cmd/payledger/cli"
 	"payledger/notifier/webhook"
@@ -69,4 +70,11 @@ func RoomFor(all, perAddress *int, log zerolog.Logger) (Connections, error) {
 		room.PerAddress = *n
 	}
 	return room, nil
+}
+
+// openFileLimit is how many files the process may have open, if that is limited.
+func openFileLimit() (n uint64, limited bool) {
+	var l unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l)
+	return uint64(l.Cur), err == nil //nolint:unconvert // signed on some systems
 }
