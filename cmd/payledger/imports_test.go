@@ -529,16 +529,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder: "cmd/payledger/otlp",
-			why:    "spans out to a collector, and nothing else: no part of the program waits for it",
-			ours:   []string{"eventstore/tracing"},
-			modules: []string{
-				prometheus, zerolog, "github.com/go-logr/logr", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
-				"go.opentelemetry.io/otel/sdk/resource", "go.opentelemetry.io/otel/sdk/trace", conventions,
-			},
-			keepOut: []string{"encoding/json"},
-		},
-		{
 			folder:  "cmd/payledger/demonodes",
 			why:     "a node is a process: what it does in there is seen from outside alone",
 			ours:    []string{"cmd/freeports", "cmd/payledger/cli", "cmd/payledger/clusternode", "cmd/payledger/datadir", "eventstore", "notifier/health"},
@@ -622,10 +612,14 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
-			folder:  "cmd/payledger/process",
-			why:     "the process as a whole, with the limits of all its HTTP servers: what runs in it and is served is no matter of its own",
-			ours:    []string{"cmd/payledger/cli", "httpapi/conns", "notifier/webhook"},
-			modules: []string{prometheus, zerolog, "github.com/KimMachineGun/automemlimit/memlimit", "golang.org/x/sys/unix"},
+			folder: "cmd/payledger/process",
+			why:    "the process as a whole, with the limits of all its HTTP servers and the export of its spans: what runs in it and is served is no matter of its own",
+			ours:   []string{"cmd/payledger/cli", "eventstore/tracing", "httpapi/conns", "notifier/webhook"},
+			modules: []string{
+				prometheus, zerolog, "github.com/KimMachineGun/automemlimit/memlimit", "golang.org/x/sys/unix",
+				"github.com/go-logr/logr", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
+				"go.opentelemetry.io/otel/sdk/resource", "go.opentelemetry.io/otel/sdk/trace", conventions,
+			},
 			keepOut: []string{"encoding/json"},
 		},
 		{

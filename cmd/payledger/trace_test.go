@@ -22,7 +22,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"payledger/cmd/payledger/otlp"
+	"payledger/cmd/payledger/process"
 )
 
 const testTrace = "0af7651916cd43dd8448eb211c80319c"
@@ -311,7 +311,7 @@ func TestCollectorThatHangsDelaysNoPayment(t *testing.T) {
 	}
 	began := time.Now()
 	s.stops(t)
-	if took := time.Since(began); took < otlp.StopTime {
+	if took := time.Since(began); took < process.TracesStopTime {
 		t.Errorf("it ended after %s: the collector did not hang", took)
 	}
 	if n := strings.Count(s.stderr.String(), "spans are dropped"); n != 1 {

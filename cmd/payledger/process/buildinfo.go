@@ -1,5 +1,6 @@
 // Package process is what concerns the process as a whole: its name, what it was built from, how
-// many connections it accepts, its HTTP servers, its heap and processors, its log and that of libraries, and its end.
+// many connections it accepts, its HTTP servers, its heap and processors, its log and that of libraries, its
+// spans, and its end.
 package process
 
 import "runtime/debug"

@@ -22,7 +22,6 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/datadir"
-	"payledger/cmd/payledger/otlp"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
@@ -210,8 +209,7 @@ func (a *app) tune(context.Context) (part process.Part, err error) {
 	a.parts.Add("logs of libraries", process.Part{Stop: process.TakeLibraryLogs(a.Log)})
 	a.parts.Add("heap", process.Part{Stop: process.RoomyHeap()})
 	a.parts.Add("processors", process.Part{Stop: process.MoreProcessors()})
-	version, _ := process.BuiltFrom()
-	a.tracer, part.Stop = otlp.Start(otlp.Config{Version: version, Log: a.Log, Metrics: a.metrics})
+	a.tracer, part.Stop = process.StartTraces(a.Log, a.metrics)
 	a.room, err = process.RoomFor(a.Connections, a.PerAddress, a.Log)
 	return part, err
 }

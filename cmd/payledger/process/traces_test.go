@@ -1,4 +1,4 @@
-package otlp
+package process
 
 import (
 	"bytes"
@@ -106,7 +106,7 @@ func export(t *testing.T, url string, env ...string) *exporting {
 		t.Setenv(env[i], env[i+1])
 	}
 	e := &exporting{metrics: prometheus.NewRegistry()}
-	e.tracer, e.stop = Start(Config{Version: "v1", Log: zerolog.New(&e.log), Metrics: e.metrics})
+	e.tracer, e.stop = StartTraces(zerolog.New(&e.log), e.metrics)
 	t.Cleanup(func() { _ = e.stop() })
 	return e
 }
@@ -187,7 +187,7 @@ func TestUnsampledRequestsHaveNoSpans(t *testing.T) {
 }
 
 // TestCollectorThatHangs costs nobody time: what is beyond the queue is dropped and
-// counted, and stopping waits StopTime.
+// counted, and stopping waits TracesStopTime.
 func TestCollectorThatHangs(t *testing.T) {
 	hang := make(chan struct{})
 	c := &collector{answer: func(http.ResponseWriter, *http.Request) { <-hang }}
@@ -207,7 +207,7 @@ func TestCollectorThatHangs(t *testing.T) {
 	if err := e.stop(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took < StopTime || took > StopTime+patience/2 {
+	if took := time.Since(began); took < TracesStopTime || took > TracesStopTime+patience/2 {
 		t.Errorf("stopping took %s", took)
 	}
 	if failed := e.count(t, "failed"); failed != 8 {

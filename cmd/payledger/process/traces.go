@@ -1,10 +1,4 @@
-// Package otlp exports spans to an OpenTelemetry collector by OTLP over HTTP, as
-// the environment variables of OpenTelemetry ask for it. See RUNBOOK.md, "Traces".
-//
-// The official SDK batches the spans and the official client sends them. Requests never wait for an
-// export: at most OTEL_BSP_MAX_QUEUE_SIZE spans wait in memory, further ones are dropped and
-// counted.
-package otlp
+package process
 
 import (
 	"cmp"
@@ -31,52 +25,50 @@ import (
 	"payledger/eventstore/tracing"
 )
 
-// StopTime is how long stopping waits for a collector to take the remaining spans.
-const StopTime = 3 * time.Second
+// TracesStopTime is how long stopping waits for a collector to take the remaining spans.
+const TracesStopTime = 3 * time.Second
 
-// Config configures an exporter.
-type Config struct {
-	Version string // of the program
-	Log     zerolog.Logger
-	Metrics prometheus.Registerer
-}
-
-// Start exports the spans of the tracer until stop if the environment names an
-// endpoint. If not, nothing runs and the tracer is nil. A setting that cannot be
-// followed is logged: it is no reason not to take payments. stop exports the
-// remaining spans, within StopTime.
-func Start(c Config) (tracer *tracing.Tracer, stop func() error) {
-	counts := newCounts(c.Metrics)
+// StartTraces exports the spans of the tracer to an OpenTelemetry collector by OTLP over HTTP, until
+// stop, if the environment variables of OpenTelemetry name an endpoint. If not, nothing runs and the
+// tracer is nil. A setting that cannot be followed is logged: it is no reason not to take payments.
+// stop exports the remaining spans, within TracesStopTime. See RUNBOOK.md, "Traces".
+//
+// The official SDK batches the spans and the official client sends them. Requests never wait for an
+// export: at most OTEL_BSP_MAX_QUEUE_SIZE spans wait in memory, further ones are dropped and
+// counted.
+func StartTraces(log zerolog.Logger, m prometheus.Registerer) (tracer *tracing.Tracer, stop func() error) {
+	counts := newCounts(m)
 	none := func() error { return nil }
 	to, err := endpoint(os.Getenv)
 	if err != nil {
-		c.Log.Error().Err(err).Msg("traces are not exported")
+		log.Error().Err(err).Msg("traces are not exported")
 	}
 	if to == nil {
 		return nil, none
 	}
-	otel.SetLogger(logr.New(sink{c.Log})) // it is the library's, for the whole process
+	otel.SetLogger(logr.New(sink{log})) // it is the library's, for the whole process
+	version, _ := BuiltFrom()
 	about, err := resource.New(context.Background(),
-		resource.WithAttributes(semconv.ServiceName("payledger"), semconv.ServiceVersion(c.Version)), resource.WithTelemetrySDK(), resource.WithFromEnv())
+		resource.WithAttributes(semconv.ServiceName("payledger"), semconv.ServiceVersion(version)), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
-		c.Log.Warn().Err(err).Msg("part of what the environment says of this service is left out of its traces")
+		log.Warn().Err(err).Msg("part of what the environment says of this service is left out of its traces")
 	}
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(to.String()))
 	if err != nil {
-		c.Log.Error().Err(err).Msg("traces are not exported")
+		log.Error().Err(err).Msg("traces are not exported")
 		return nil, none
 	}
-	out := &outlet{SpanExporter: exporter, counts: counts, log: c.Log}
+	out := &outlet{SpanExporter: exporter, counts: counts, log: log}
 	queue := queueSize()
 	out.room.Store(int64(queue))
 	provider := sdk.NewTracerProvider(
 		sdk.WithResource(about),
 		sdk.WithSpanProcessor(&queued{SpanProcessor: sdk.NewBatchSpanProcessor(out, sdk.WithMaxQueueSize(queue)), outlet: out}),
 	)
-	c.Log.Info().Str("to", to.Scheme+"://"+to.Host).Msg("traces are exported")
+	log.Info().Str("to", to.Scheme+"://"+to.Host).Msg("traces are exported")
 	return tracing.New(provider), func() error {
 		// An exporter that is shut down cuts off the export under way and all that follow.
-		late := time.AfterFunc(StopTime, func() { _ = exporter.Shutdown(context.Background()) })
+		late := time.AfterFunc(TracesStopTime, func() { _ = exporter.Shutdown(context.Background()) })
 		defer late.Stop()
 		if err := provider.Shutdown(context.Background()); err != nil {
 			return fmt.Errorf("stopping the export of traces: %w", err)
