@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,7 +71,13 @@ func Serve(l net.Listener, h http.Handler, c conns.Config) (*Server, error) {
 		// "OPTIONS *" gets an answer like any other.
 		DisableGeneralOptionsHandler: true,
 	}}
-	go func() { s.done <- s.server.Serve(bounded) }()
+	go func() {
+		err := s.server.Serve(bounded)
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
+		s.done <- err
+	}()
 	return s, nil
 }
 
@@ -80,29 +85,10 @@ func Serve(l net.Listener, h http.Handler, c conns.Config) (*Server, error) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("%s listener: requests were cut off: %w", s.name, err), s.server.Close())
+		err = fmt.Errorf("%s listener: requests were cut off: %w", s.name, err)
 	}
-	return errors.Join(err, IgnoreClosed(<-s.done))
+	return errors.Join(err, s.Close())
 }
 
 // Close cuts requests in progress off.
-func (s *Server) Close() error { return errors.Join(s.server.Close(), IgnoreClosed(<-s.done)) }
-
-// IgnoreClosed turns http.ErrServerClosed into nil.
-func IgnoreClosed(err error) error {
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
-}
-
-// ShutdownAll shuts servers down, the last one first, within a time.
-func ShutdownAll(timeout time.Duration, servers []*Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	var err error
-	for _, server := range slices.Backward(servers) {
-		err = errors.Join(err, server.Shutdown(ctx))
-	}
-	return err
-}
+func (s *Server) Close() error { return errors.Join(s.server.Close(), <-s.done) }

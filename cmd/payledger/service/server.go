@@ -42,9 +42,14 @@ func (a *app) answer(ctx context.Context) (part process.Part, err error) {
 	var stopStreams context.CancelFunc
 	a.stopping, stopStreams = context.WithCancel(context.WithoutCancel(ctx))
 	var servers []*process.Server
-	part.Stop = func() error {
+	part.Stop = func() (err error) {
 		stopStreams() // first: the rest would wait for feeds that are followed
-		return process.ShutdownAll(a.ShutdownTimeout, servers)
+		ctx, cancel := context.WithTimeout(context.Background(), a.ShutdownTimeout)
+		defer cancel()
+		for _, server := range slices.Backward(servers) {
+			err = errors.Join(err, server.Shutdown(ctx))
+		}
+		return err
 	}
 	serve := func(l net.Listener, h http.Handler, c conns.Config) error {
 		c.Log, c.Metrics = a.Log, a.metrics
