@@ -23,41 +23,44 @@ type actLog struct {
 	ledger eventstore.Ledger
 	ids    *domain.IDs
 
+	opened eventstore.Position
 	acting sync.Mutex // one act at a time, so that no state replaces a newer one
 	state  atomic.Pointer[installation.Installation]
 }
 
 // openActLog reads the acts recorded so far.
-func openActLog(ctx context.Context, l eventstore.Ledger, ids *domain.IDs) (*actLog, error) {
-	state, _, err := eventstore.Fold(ctx, l, eventstore.InstallationStream(), installation.Installation{})
+func openActLog(ctx context.Context, l eventstore.Ledger, ids *domain.IDs) (i *actLog, err error) {
+	i = &actLog{ledger: l, ids: ids}
+	if i.opened, err = l.Store.Last(ctx); err == nil {
+		err = i.fold(ctx)
+	}
 	if err != nil {
 		return nil, cli.Errorf(cli.ExitDirectory, "reading what operators did, which routes are paused among it: %w", err)
 	}
-	i := &actLog{ledger: l, ids: ids}
-	i.state.Store(&state)
 	return i, nil
 }
 
-// follow takes up what other nodes of a cluster record, until ctx ends. changed hears of
+// fold takes up what the log has.
+func (i *actLog) fold(ctx context.Context) error {
+	i.acting.Lock()
+	defer i.acting.Unlock()
+	state, _, err := eventstore.Fold(ctx, i.ledger, eventstore.InstallationStream(), installation.Installation{})
+	if err == nil {
+		i.state.Store(&state)
+	}
+	return err
+}
+
+// follow takes up what other nodes of a cluster have recorded since, until ctx ends. changed hears of
 // it.
-func (i *actLog) follow(ctx context.Context, file eventstore.Store, changed func()) error {
-	refresh := func(eventstore.Stored) error {
-		i.acting.Lock()
-		defer i.acting.Unlock()
-		state, _, err := eventstore.Fold(ctx, eventstore.Ledger{Store: file, Codec: i.ledger.Codec}, eventstore.InstallationStream(), installation.Installation{})
+func (i *actLog) follow(ctx context.Context, changed func()) error {
+	err := i.ledger.Store.Follow(ctx, i.opened, eventstore.Filter{Kind: eventstore.KindInstallation}, func(eventstore.Stored) error {
+		err := i.fold(ctx)
 		if err == nil {
-			i.state.Store(&state)
 			changed()
 		}
 		return err
-	}
-	from, err := file.Last(ctx)
-	if err == nil {
-		err = refresh(eventstore.Stored{})
-	}
-	if err == nil {
-		err = file.Follow(ctx, from, eventstore.Filter{Kind: eventstore.KindInstallation}, refresh)
-	}
+	})
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // it was asked to end
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/domain"
-	"payledger/domain/installation"
 	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/notifier/health"
@@ -37,7 +36,7 @@ func (a *app) watchDifferences(ctx context.Context, m prometheus.Registerer) err
 	health.Register(m, age)
 	d := differences{ledger: a.ledger, open: settlement.NewOpen(nil)}
 	for more := true; more; more = health.Pause(ctx, time.Minute) {
-		if err := d.fold(ctx, a.routes.set.Names()); err != nil {
+		if err := d.fold(ctx, a.routes.set.Names(), a.acts.now().SettledSince); err != nil {
 			if ctx.Err() == nil {
 				a.Log.Error().Err(err).Msg("differences between outcomes and settlement reports cannot be looked for")
 			}
@@ -49,8 +48,9 @@ func (a *app) watchDifferences(ctx context.Context, m prometheus.Registerer) err
 	return nil
 }
 
-// fold brings the differences up to the log, with at most half a processor's time.
-func (d *differences) fold(ctx context.Context, routes []string) error {
+// fold brings the differences up to the log, with at most half a processor's time. since is from when
+// on reports are to have the outcomes of a route.
+func (d *differences) fold(ctx context.Context, routes []string, since map[string]domain.Instant) error {
 	var reported []string
 	for _, route := range routes {
 		for _, err := range d.ledger.Store.Load(ctx, eventstore.ReportsStream(route)) {
@@ -65,12 +65,8 @@ func (d *differences) fold(ctx context.Context, routes []string) error {
 		d.routes, d.open, d.at = nil, settlement.NewOpen(nil), 0
 		return nil
 	}
-	acts, _, err := eventstore.Fold(ctx, d.ledger, eventstore.InstallationStream(), installation.Installation{})
-	if err != nil {
-		return err
-	}
-	if !slices.Equal(reported, d.routes) || !maps.Equal(acts.SettledSince, d.since) {
-		d.routes, d.since, d.open, d.at = reported, acts.SettledSince, settlement.NewOpen(acts.SettledSince, reported...), 0
+	if !slices.Equal(reported, d.routes) || !maps.Equal(since, d.since) {
+		d.routes, d.since, d.open, d.at = reported, since, settlement.NewOpen(since, reported...), 0
 	}
 	worked := time.Now()
 	for r, err := range d.ledger.Store.Scan(ctx, d.at, eventstore.Filter{}) {

@@ -28,7 +28,7 @@ func TestDifferences(t *testing.T) {
 	d := differences{ledger: l, open: settlement.NewOpen(nil)}
 	oldest := func(at eventstore.Position, want domain.Instant) {
 		t.Helper()
-		if err := d.fold(t.Context(), []string{"cards", "wallet"}); err != nil {
+		if err := d.fold(t.Context(), []string{"cards", "wallet"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := d.open.Oldest(now, reportDays); got != want || d.at != at {

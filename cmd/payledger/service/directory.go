@@ -25,7 +25,8 @@ import (
 	"payledger/projections"
 )
 
-// openLog locks the directory and opens its log. In a cluster ids observe what other nodes add.
+// openLog locks the directory, opens its log and reads what operators have done. In a cluster ids
+// observe what other nodes add.
 func (a *app) openLog(ctx context.Context) (part process.Part, err error) {
 	a.ids, a.stopping = domain.NewIDs(time.Now, rand.Reader, domain.ID{}), context.Background()
 	a.erasures = newScrubs()
@@ -72,7 +73,8 @@ func (a *app) openLog(ctx context.Context) (part process.Part, err error) {
 		return part, cli.Errorf(cli.ExitDirectory, "reading the end of the log: %w", err)
 	}
 	a.ids.Observe(last)
-	return part, nil
+	a.acts, err = openActLog(ctx, a.ledger, a.ids)
+	return part, err
 }
 
 // logTrouble logs faults of the event log that are found while it is in use, with
@@ -137,15 +139,6 @@ func (a *app) openViews(ctx context.Context) (part process.Part, err error) {
 		a.watchDirectory()
 	}
 	return process.Part{Run: a.views.Run, Stop: a.views.Close}, nil
-}
-
-// openActs reads what operators have done.
-func (a *app) openActs(ctx context.Context) (part process.Part, err error) {
-	a.acts, err = openActLog(ctx, eventstore.Ledger{Store: a.store, Codec: a.ledger.Codec}, a.ids)
-	if err == nil {
-		a.acts.ledger = a.ledger
-	}
-	return part, err
 }
 
 // openConsumers reads how far the consumers on NATS have come.

@@ -120,7 +120,7 @@ func (a *app) takePart(ctx context.Context) (part process.Part, err error) {
 func (a *app) followActs(context.Context) (part process.Part, err error) {
 	if a.node != nil {
 		part.Run = func(ctx context.Context) error {
-			return a.acts.follow(ctx, a.store, func() {
+			return a.acts.follow(ctx, func() {
 				a.routes.free()
 				if err := a.nats.ReloadConsumers(); err != nil {
 					a.node.Report(err)

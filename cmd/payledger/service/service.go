@@ -131,7 +131,6 @@ func (a *app) directory() []starter {
 	return []starter{
 		{"event log", a.openLog},
 		{"projections", a.openViews},
-		{"acts", a.openActs},
 		{"webhooks", a.openWebhooks},
 		{"consumers", a.openConsumers},
 		{"times of keys", a.openKeyTimes},
