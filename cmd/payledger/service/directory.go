@@ -29,8 +29,8 @@ import (
 // observe what other nodes add.
 func (a *app) openLog(ctx context.Context) (part process.Part, err error) {
 	a.ids, a.stopping = domain.NewIDs(time.Now, rand.Reader, domain.ID{}), context.Background()
-	a.erasures = newScrubs()
-	options := bolt.Options{MinFree: a.MinFree, SyncDelay: a.SyncDelay, Report: logTrouble(a.Log), Erased: a.erasures.want}
+	a.erased = make(chan struct{}, 1)
+	options := bolt.Options{MinFree: a.MinFree, SyncDelay: a.SyncDelay, Report: logTrouble(a.Log), Erased: func() { signal(a.erased) }}
 	var cluster *clusternode.Cluster // what the directory is in a cluster; nil: it is alone, or opened by a command
 	if a.metrics != nil {
 		options.Committed = commitMetrics(a.metrics)
@@ -163,7 +163,8 @@ func (a *app) openKeyTimes(context.Context) (process.Part, error) {
 	return process.Part{Run: a.keyTimes.Run}, nil
 }
 
-// compareLog compares the log with its newest checkpoint, while all goes on.
+// compareLog compares the log with its newest checkpoint, while all goes on. At the end it signs one
+// over all that came of the run.
 func (a *app) compareLog(context.Context) (part process.Part, err error) {
 	if a.node != nil {
 		err = a.signed.Witness(a.node)

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -25,8 +25,10 @@ import (
 type keyTimes struct {
 	path  string
 	log   zerolog.Logger
-	times sync.Map // of key id to *atomic.Int64
-	saved []byte   // what is in the file; touched by one flush at a time
+	saved []byte // what is in the file; touched by one flush at a time
+
+	mu    sync.Mutex
+	times map[string]int64 // by key id
 }
 
 // flushEvery is how often times of use are written.
@@ -34,7 +36,7 @@ const flushEvery = time.Minute
 
 // openKeyTimes reads the file. One that cannot be read is replaced.
 func openKeyTimes(path string, log zerolog.Logger) *keyTimes {
-	k := &keyTimes{path: path, log: log}
+	k := &keyTimes{path: path, log: log, times: make(map[string]int64)}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return k
@@ -47,37 +49,26 @@ func openKeyTimes(path string, log zerolog.Logger) *keyTimes {
 		log.Warn().Err(err).Str("file", path).Msg("when API keys were used last is forgotten, because the file cannot be read")
 		return k
 	}
-	for key, at := range all {
-		k.at(key).Store(at)
-	}
+	maps.Copy(k.times, all)
 	k.saved = b
 	return k
 }
 
-func (k *keyTimes) at(key string) *atomic.Int64 {
-	at, ok := k.times.Load(key)
-	if !ok {
-		at, _ = k.times.LoadOrStore(key, new(atomic.Int64))
-	}
-	return at.(*atomic.Int64)
-}
-
-// Use notes that a key was used. It is called for every request, waits for
-// nothing and is exact to a second.
+// Use notes that a key was used. It is called for every request, and is exact to a second.
 func (k *keyTimes) Use(key string, now time.Time) {
-	at, ms := k.at(key), now.UnixMilli()
-	if was := at.Load(); ms-was >= 1000 {
-		at.CompareAndSwap(was, ms)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if ms := now.UnixMilli(); ms-k.times[key] >= 1000 {
+		k.times[key] = ms
 	}
 }
 
 // LastUse is when a key was used last; false when that is not known to have happened.
 func (k *keyTimes) LastUse(key string) (domain.Instant, bool) {
-	at, ok := k.times.Load(key)
-	if !ok {
-		return 0, false
-	}
-	return domain.Instant(at.(*atomic.Int64).Load()), true
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, ok := k.times[key]
+	return domain.Instant(at), ok
 }
 
 // Run writes times of use to the file about once a minute until ctx ends, and then once
@@ -94,11 +85,9 @@ func (k *keyTimes) Run(ctx context.Context) error {
 
 // flush writes the file if a time has changed.
 func (k *keyTimes) flush() error {
-	all := make(map[string]int64)
-	k.times.Range(func(key, at any) bool {
-		all[key.(string)] = at.(*atomic.Int64).Load()
-		return true
-	})
+	k.mu.Lock()
+	all := maps.Clone(k.times)
+	k.mu.Unlock()
 	b, err := json.Marshal(all, json.Deterministic(true))
 	if err != nil || len(all) == 0 || bytes.Equal(b, k.saved) {
 		return err

@@ -116,9 +116,12 @@ func (r *routes) Resume(ctx context.Context, why eventstore.Cause, route string)
 }
 
 // free has the payments that wait without a route decided again.
-func (r *routes) free() {
+func (r *routes) free() { signal(r.freed) }
+
+// signal puts a token into a channel that has room for one, unless it holds one.
+func signal(to chan<- struct{}) {
 	select {
-	case r.freed <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }

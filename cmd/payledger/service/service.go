@@ -90,7 +90,7 @@ type app struct {
 	node      *clusternode.Node // its part in a cluster; nil: it is alone
 	ledger    eventstore.Ledger // of the file, or in a cluster of all nodes
 	ids       *domain.IDs
-	erasures  scrubs
+	erased    chan struct{} // holds a token while bytes of an erasure are still in the files
 	links     *checkout.Links
 	cookies   *account.Keys
 	views     *projections.Engine
@@ -134,8 +134,7 @@ func (a *app) directory() []starter {
 		{"webhooks", a.openWebhooks},
 		{"consumers", a.openConsumers},
 		{"times of keys", a.openKeyTimes},
-		{"comparison with the newest checkpoint", a.compareLog},
-		{"last checkpoint", a.finishCheckpoints},
+		{"last checkpoint", a.compareLog},
 	}
 }
 
