@@ -41,7 +41,7 @@ func budgets() []budget {
 		}},
 		{"money comes in at providers", 7135, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
-			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/notifications", "cmd/payledger/service/routes",
+			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
 			"projections/views/attempts", "httpapi/admin/dispute", "cmd/payledger/admincmd/dispute",
 		}},

@@ -16,7 +16,6 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/process"
 	"payledger/eventstore/bolt"
-	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/conns"
 )
 
@@ -45,7 +44,7 @@ func ownAdmin(ctx context.Context, d datadir.Dir, o Options, stderr io.Writer) (
 		if missing := a.signed.Missing(); missing != "" {
 			fmt.Fprintf(stderr, "payledger: %s\n", missing)
 		}
-		return a.adminHandler(httpadmin.Config{})
+		return a.adminHandler()
 	})
 	_, opening := errors.AsType[*bolt.OpenError](err)
 	switch {

@@ -3,10 +3,10 @@ package service
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
-	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/wire"
 	"payledger/notifier/collect"
@@ -15,8 +15,8 @@ import (
 
 // attempts are the collector as the payment page reaches it.
 type attempts struct {
-	routes    *routes
-	collector *collect.Collector
+	*collect.Collector
+	routes *routes
 }
 
 // Provider is the name of the provider behind a route.
@@ -35,7 +35,7 @@ func (a attempts) Provider(route string) (name string, ok bool) {
 
 // Begin hands a customer over.
 func (a attempts) Begin(ctx context.Context, payment domain.ID, language, merchant string) (*checkout.HandOff, error) {
-	h, err := a.collector.Begin(ctx, payment, language, merchant)
+	h, err := a.Collector.Begin(ctx, payment, language, merchant)
 	if _, failed := errors.AsType[*collect.FailedError](err); failed {
 		return nil, checkout.ErrAttemptFailed
 	}
@@ -64,11 +64,8 @@ func (a attempts) Obstacle(p domain.Payment) checkout.Obstacle {
 
 // Shown is the hand-off of the attempt where it is in memory.
 func (a attempts) Shown(payment domain.ID, attempt int) *checkout.HandOff {
-	return handOff(a.collector.Shown(payment, attempt))
+	return handOff(a.Collector.Shown(payment, attempt))
 }
-
-// Wake has the provider asked soon.
-func (a attempts) Wake(payment domain.ID) { a.collector.Wake(payment) }
 
 func handOff(h *connector.HandOff) *checkout.HandOff {
 	if h == nil {
@@ -97,12 +94,34 @@ func (a *app) looks(p domain.Payment) wire.Looks {
 	return shown
 }
 
-// administration is what the operator can do on a running server alone.
-func (a *app) administration() httpadmin.Config {
-	c := httpadmin.Config{Status: a.status, Parked: a.enforcer.Parked(), Routes: a.routes, Ask: a.ask, Looks: a.looks, Running: &a.Limits}
-	c.Sandbox = a.sandbox()
-	if a.node != nil {
-		c.Nodes, c.Promote = a.nodes, a.promote
+// notifications are the routes' connectors as those who send notifications reach
+// them.
+type notifications struct {
+	set *connector.Set
+	// judge judges a provider's notification for a route. Errors: connector.ErrForged, a
+	// *connector.RefusedError for one that is malformed; after all others the provider has to send it
+	// again.
+	judge func(ctx context.Context, route string, header http.Header, body []byte) error
+}
+
+// Takes reports whether the route has a connector.
+func (n notifications) Takes(route string) bool {
+	_, ok := n.set.Connector(route)
+	return ok
+}
+
+// Notify has the notification judged and names its refusals.
+func (n notifications) Notify(ctx context.Context, route string, header http.Header, body []byte) error {
+	err := n.judge(ctx, route, header, body)
+	switch {
+	case err == nil:
+		return nil
+	case !n.Takes(route):
+		return &domain.Refusal{Code: domain.RouteNotFound}
+	case errors.Is(err, connector.ErrForged):
+		return &domain.Refusal{Code: domain.NotificationForged}
+	case errors.As(err, new(*connector.RefusedError)):
+		return &domain.Refusal{Code: domain.NotificationMalformed}
 	}
-	return c
+	return err
 }

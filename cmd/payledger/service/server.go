@@ -64,7 +64,7 @@ func (a *app) answer(ctx context.Context) (part process.Part, err error) {
 	if err != nil {
 		return part, err
 	}
-	admin, err := a.adminHandler(a.administration())
+	admin, err := a.adminHandler()
 	if err != nil {
 		return part, err
 	}
@@ -116,7 +116,7 @@ func (a *app) publicHandler() (http.Handler, error) {
 			}
 			return all
 		},
-		Connectors: notifications{a.routes.set, a.collector.Notify}, Attempts: attempts{a.routes, a.collector},
+		Connectors: notifications{a.routes.set, a.collector.Notify}, Attempts: attempts{a.collector, a.routes},
 	}
 	config.Routing = func() domain.Routing {
 		table, paused := a.acts.split(a.routes.set.Table())
@@ -138,12 +138,18 @@ func (a *app) merchantConfig() merchant.Config {
 // adminURL stands for where the administration is reached.
 const adminURL = "http://payledger"
 
-// adminHandler serves the admin interface. The configuration names what only a
-// running server has; the rest is filled in.
-func (a *app) adminHandler(running httpadmin.Config) (http.Handler, error) {
-	config := running
-	config.Config = a.merchantConfig()
-	config.Sandbox, config.PublicURL = running.Sandbox, adminURL
-	config.Log, config.Backup, config.Consumers, config.Record, config.Settling = a.Log, a.store.Backup, a.consumers, a.acts.record, &a.settling
-	return httpadmin.New(config)
+// adminHandler serves the admin interface.
+func (a *app) adminHandler() (http.Handler, error) {
+	c := httpadmin.Config{
+		Config: a.merchantConfig(), Log: a.Log, Backup: a.store.Backup, Consumers: a.consumers, Record: a.acts.record, Settling: &a.settling,
+	}
+	c.PublicURL = adminURL
+	if a.metrics != nil { // what only a running server has
+		c.Status, c.Parked, c.Routes, c.Ask, c.Looks, c.Running = a.status, a.enforcer.Parked(), a.routes, a.ask, a.looks, &a.Limits
+		c.Sandbox = a.sandbox()
+	}
+	if a.node != nil {
+		c.Nodes, c.Promote = a.nodes, a.promote
+	}
+	return httpadmin.New(c)
 }
