@@ -64,17 +64,18 @@ func (s *Signer) glance(ctx context.Context) error {
 	case err != nil:
 		return cli.Errorf(cli.ExitDirectory, "comparing the log with its newest checkpoint: %w", err)
 	}
-	differs := fmt.Sprintf("its root at %d events is %s", s.newest.Size, root)
+	err = &viewsDifferError{fmt.Sprintf("its root at %d events is %s", s.newest.Size, root)}
 	if root == s.newest.Root {
-		if differs, err = s.sample(ctx); errors.As(err, new(*eventstore.WrongClaimError)) {
-			return s.refusal(err)
-		}
-		if err != nil {
-			return cli.Errorf(cli.ExitDirectory, "comparing the log with its newest checkpoint: %w", err)
-		}
+		err = s.sample(ctx)
 	}
-	if differs == "" {
+	differs, ok := errors.AsType[*viewsDifferError](err)
+	switch {
+	case errors.As(err, new(*eventstore.WrongClaimError)):
+		return s.refusal(err)
+	case err == nil, errors.As(err, new(*eventstore.CorruptError)): // the comparison of the whole log reports it
 		return nil
+	case !ok:
+		return cli.Errorf(cli.ExitDirectory, "comparing the log with its newest checkpoint: %w", err)
 	}
 	tree := translog.NewStreaming(s.newest)
 	err = s.read(ctx, 0, s.newest.Size, func(r eventstore.Stored) error { return tree.Append(r.Body) })
@@ -82,53 +83,35 @@ func (s *Signer) glance(ctx context.Context) error {
 	case errors.As(err, new(*translog.MismatchError)):
 		return s.refusal(err)
 	case err != nil:
-		return cli.Errorf(cli.ExitDirectory, "comparing the log with its newest checkpoint, which its projections are not (%s): %w", differs, err)
+		return cli.Errorf(cli.ExitDirectory, "comparing the log with its newest checkpoint, which its projections are not (%s): %w", differs.reason, err)
 	}
-	return &viewsDifferError{differs}
+	return differs
 }
 
 // sample checks some events: their bytes in the log, with the hashes that the
 // projections keep, must lead to the checkpoint's root, and their claims must be those
-// of the events. differs says what is
-// wrong with the first that does not. Events that cannot be read are left to the
-// comparison of the whole log.
-func (s *Signer) sample(ctx context.Context) (differs string, err error) {
+// of the events. The error is of the first that does not.
+func (s *Signer) sample(ctx context.Context) error {
 	size := s.newest.Size
-	first := size - min(size, lastCompared) + 1
-	err = s.read(ctx, first-1, size, func(r eventstore.Stored) error {
-		differs, err = s.proved(ctx, r, differs)
-		return err
-	})
-	for range randomCompared {
-		if err != nil || differs != "" || size == 0 {
-			break
-		}
-		at := eventstore.Position(rand.Uint64N(uint64(size))) + 1 //nolint:gosec // guessing it is of no use
-		err = s.read(ctx, at-1, at, func(r eventstore.Stored) error {
-			differs, err = s.proved(ctx, r, differs)
-			return err
+	after, last := size-min(size, lastCompared), size
+	for range 1 + randomCompared {
+		err := s.read(ctx, after, last, func(r eventstore.Stored) error {
+			proof, err := s.views.Inclusion(ctx, r.Position, size)
+			if err != nil {
+				return err
+			}
+			if unproved := proof.Check(s.newest, r.Body); unproved != nil {
+				return &viewsDifferError{unproved.Error()}
+			}
+			return s.codec.CheckClaim(r)
 		})
+		if err != nil || size == 0 {
+			return err
+		}
+		after = eventstore.Position(rand.Uint64N(uint64(size))) //nolint:gosec // guessing it is of no use
+		last = after + 1
 	}
-	if errors.As(err, new(*eventstore.CorruptError)) {
-		err = nil
-	}
-	return differs, err
-}
-
-func (s *Signer) proved(ctx context.Context, r eventstore.Stored, before string) (differs string, err error) {
-	if before != "" {
-		return before, nil
-	}
-	proof, err := s.views.Inclusion(ctx, r.Position, s.newest.Size)
-	if err != nil {
-		return "", err
-	}
-	if unproved := proof.Check(s.newest, r.Body); unproved != nil {
-		differs = unproved.Error()
-	} else {
-		err = s.codec.CheckClaim(r)
-	}
-	return differs, err
+	return nil
 }
 
 // read reads the log's events after a position.
