@@ -38,11 +38,6 @@ Payments are recorded again once all three are served for the first time; from t
 any two are. Give all nodes the same flags, the same --public-url and the same routes.`
 }
 
-// nodeListen is the flag of every command that runs a node.
-type nodeListen struct {
-	NodeListen clusternode.ListenAddress `help:"Address that a node of a cluster takes for the others, where it is not the one at which they reach it, as behind NAT or in a container: HOST:PORT or :PORT. Default: the one it has in the cluster." placeholder:"ADDR"`
-}
-
 // clusterInitCmd begins a cluster.
 type clusterInitCmd struct {
 	admincmd.Directory

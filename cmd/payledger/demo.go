@@ -25,7 +25,7 @@ type demoCmd struct {
 	Webhook    bool   `help:"Set up a webhook endpoint for \"payledger listen\" on this machine, print its secret and how to listen. Sets --webhook-allow-private."`
 	Nodes      int    `help:"1, or 3: a cluster of three processes, any of which may be killed. --listen is the address of the first; the others have the next two ports. Default: 1." default:"1" enum:"1,3" placeholder:"N"`
 	WebhookURL string `help:"The same for an endpoint of yours. Default with --webhook: http://127.0.0.1:8099/." placeholder:"URL" name:"webhook-url"`
-	serveFlags
+	service.Flags
 }
 
 // Help is shown by --help.
@@ -52,9 +52,9 @@ func (c demoCmd) Run(a *cli.App, flags *kong.Context) (err error) {
 	if err := c.checkNodes(); err != nil {
 		return err
 	}
-	reload, done := c.hangups()
+	reload, done := hangups(c.Flags)
 	defer done()
-	o, err := c.options(a, serveDefaults{logLevel: zerolog.WarnLevel})
+	o, err := options(c.Flags, a, service.Options{}, zerolog.WarnLevel)
 	if err != nil {
 		return err
 	}

@@ -116,8 +116,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return report(stderr, usageError(err))
 	}
-	command, reloads := reflect.TypeAssert[interface{ reloads() bool }](parsed.Selected().Target.Addr())
-	if (!reloads || !command.reloads()) && !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+	command, reloads := reflect.TypeAssert[interface{ Reloads() bool }](parsed.Selected().Target.Addr())
+	if (!reloads || !command.Reloads()) && !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
 		defer stop()

@@ -24,43 +24,10 @@ import (
 	"payledger/notifier/webhook"
 )
 
-// serveFlags are the flags serve and demo share.
-type serveFlags struct {
-	Listen      string `help:"Address of the merchants' API and the payment page; port 0 picks a free one. Default: 127.0.0.1:8080." default:"127.0.0.1:8080" placeholder:"ADDR"`
-	PublicURL   string `help:"URL under which customers and merchants reach --listen; payment links begin with it. Default: http:// and the address, or localhost in place of all interfaces." placeholder:"URL" name:"public-url"`
-	AdminListen string `help:"Address of /metrics and /debug/pprof; a bare :PORT is on loopback. Default: none." placeholder:"ADDR"`
-
-	nodeListen
-	cli.NATSURLFlags
-	cli.NATSListenFlags
-
-	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
-	Routes  string `help:"JSON file with the rules that choose a payment's route, and the routes' connectors; SIGHUP reads it again. See \"payledger routes --help\"." placeholder:"FILE"`
-
-	WebhookAllowPrivate  bool   `help:"Webhook endpoints may be http, any port and any address, this machine and its network included. For development."`
-	WebhookRetrySchedule string `help:"Waits before each attempt of a notification, separated by commas; each is up to a quarter longer. Default: 0s,5s,30s,2m,10m,30m,2h,5h,10h,14h,20h,24h." placeholder:"LIST"`
-
-	RateWrites       *int          `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0. Projects may have their own rates and times of sessions: \"payledger project change --help\"." placeholder:"N"`
-	RateReads        *int          `help:"Reads a second and project, and as many pages of its account, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
-	RateAuthFailures *int          `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
-	RateCustomers    *int          `help:"A minute and address: requests to payment pages, a tenth of them forms that are sent, and as many requests to the account, whose forms count like its pages; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
-	SessionIdle      time.Duration `help:"How long a session of the account lives without use, 5m to 720h. Default: 30m." default:"30m" placeholder:"TIME"`
-	SessionMax       time.Duration `help:"How long a session of the account lives at all, 5m to 720h. Default: 12h." default:"12h" placeholder:"TIME"`
-
-	MaxConnections           *int `help:"Connections to --listen at once. When there are more, one that waits for its client is closed. Default: half of what the limit of open files (ulimit -n) leaves, at most 4096." placeholder:"N"`
-	MaxConnectionsPerAddress *int `help:"How many of these one address may have; 0: no limit. Addresses of this machine and of private networks, where proxies are, have no limit. Default: a quarter of all, at most 256." placeholder:"N"`
-
-	MinFree         uint64        `help:"Free bytes on the disk below which writes are refused. 0: the default of 256 MiB." placeholder:"BYTES"`
-	ShutdownTimeout time.Duration `help:"How long requests in progress may take to finish at shutdown. Everything else has 15s more, then the process ends with exit code 1; nothing is lost." default:"15s"`
-	SyncDelay       time.Duration `help:"Let each sync of the log take this much longer, to see what a slower disk would do." hidden:""`
-	LogLevel        string        `help:"Least severe log records to write: debug, info, warn, error. Default: info, in the demo warn." placeholder:"LEVEL"`
-	LogFormat       string        `help:"Log records on stderr as json or, for people, console." enum:"json,console" default:"json"`
-}
-
 // serveCmd runs the service.
 type serveCmd struct {
 	admincmd.Directory
-	serveFlags
+	service.Flags
 
 	UntilStdinEnds bool `help:"Stop when standard input ends, as it does with the process that started this one." hidden:""`
 }
@@ -76,9 +43,9 @@ TLS of --listen is the task of a proxy in front; give the outside address with -
 
 // Run serves until the process is asked to stop.
 func (c serveCmd) Run(a *cli.App) error {
-	reload, done := c.hangups()
+	reload, done := hangups(c.Flags)
 	defer done()
-	o, err := c.options(a, serveDefaults{domain.DefaultLimits(), 10, zerolog.InfoLevel})
+	o, err := options(c.Flags, a, service.Options{Limits: domain.DefaultLimits(), FailedAuthPerMinute: 10}, zerolog.InfoLevel)
 	if err != nil {
 		return err
 	}
@@ -100,20 +67,11 @@ func (c serveCmd) Run(a *cli.App) error {
 	})
 }
 
-// serveDefaults are where serve and demo differ while a flag is not given.
-type serveDefaults struct {
-	limits   domain.Limits
-	failures int // failed authentications a minute and address
-	logLevel zerolog.Level
-}
-
-// options reads the shared flags.
-func (f serveFlags) options(a *cli.App, defaults serveDefaults) (service.Options, error) {
-	o := service.Options{
-		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
-		NATSListen: f.NATSListen, NodeListen: string(f.NodeListen), MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
-		Stderr: a.Stderr, Sandbox: f.Sandbox, Limits: defaults.limits, FailedAuthPerMinute: defaults.failures, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
-	}
+// options reads the flags that serve and demo share. o and level are what they differ in while a flag
+// is not given.
+func options(f service.Flags, a *cli.App, o service.Options, level zerolog.Level) (service.Options, error) {
+	o.Flags, o.Stderr = f, a.Stderr
+	o.PublicURL = strings.TrimRight(f.PublicURL, "/")
 	if f.WebhookRetrySchedule != "" {
 		var err error
 		if o.WebhookSchedule, err = webhook.ParseSchedule(f.WebhookRetrySchedule); err != nil {
@@ -153,7 +111,7 @@ func (f serveFlags) options(a *cli.App, defaults serveDefaults) (service.Options
 		return o, cli.Errorf(cli.ExitUsage, "--nats-listen opens the embedded NATS server, which --nats-url leaves out: give one of them")
 	}
 	level, known := map[string]zerolog.Level{
-		"": defaults.logLevel, "debug": zerolog.DebugLevel, "info": zerolog.InfoLevel,
+		"": level, "debug": zerolog.DebugLevel, "info": zerolog.InfoLevel,
 		"warn": zerolog.WarnLevel, "error": zerolog.ErrorLevel,
 	}[f.LogLevel]
 	if !known {
@@ -180,13 +138,9 @@ func (f serveFlags) options(a *cli.App, defaults serveDefaults) (service.Options
 	return o, nil
 }
 
-// reloads reports whether SIGHUP has the routes file read again. Without one it
-// ends the process, as when its terminal is closed.
-func (f serveFlags) reloads() bool { return f.Routes != "" }
-
-// hangups takes the signals that ask for the routes file to be read again.
-func (f serveFlags) hangups() (reload <-chan os.Signal, done func()) {
-	if !f.reloads() {
+// hangups takes the signals that ask for the routes file to be read again, if there is one.
+func hangups(f service.Flags) (reload <-chan os.Signal, done func()) {
+	if !f.Reloads() {
 		return nil, func() {}
 	}
 	c := make(chan os.Signal, 1)

@@ -66,7 +66,7 @@ func (webhookAdd) Help() string {
 }
 
 func (c webhookAdd) open(a *cli.App, fn func(*cli.Client) error) error {
-	return c.Holding(a, service.Options{WebhookAllowPrivate: c.WebhookAllowPrivate}, fn)
+	return c.Holding(a, service.Options{Flags: service.Flags{WebhookAllowPrivate: c.WebhookAllowPrivate}}, fn)
 }
 
 // Run adds the endpoint.
@@ -106,7 +106,7 @@ func (c webhookChange) Validate() error {
 }
 
 func (c webhookChange) open(a *cli.App, fn func(*cli.Client) error) error {
-	return c.Holding(a, service.Options{WebhookAllowPrivate: c.WebhookAllowPrivate}, fn)
+	return c.Holding(a, service.Options{Flags: service.Flags{WebhookAllowPrivate: c.WebhookAllowPrivate}}, fn)
 }
 
 // Run changes what was named and leaves the rest.

@@ -51,7 +51,7 @@ func (a *app) openLog(ctx context.Context) (part process.Part, err error) {
 	default:
 		options.Newest = a.ids.Observe
 		version, _ := process.BuiltFrom()
-		a.node, err = cluster.Open(ctx, clusternode.Config{Dir: a.dir, Listen: a.NodeListen, Bolt: options, Log: a.Log, Version: version})
+		a.node, err = cluster.Open(ctx, clusternode.Config{Dir: a.dir, Listen: string(a.NodeListen), Bolt: options, Log: a.Log, Version: version})
 		if err != nil {
 			return part, err
 		}
@@ -169,10 +169,6 @@ func (a *app) compareLog(context.Context) (part process.Part, err error) {
 	if a.node != nil {
 		err = a.signed.Witness(a.node)
 	}
-	return process.Part{Run: a.signed.Compare}, err
-}
-
-// finishCheckpoints signs one at the end, over all that came of the run.
-func (a *app) finishCheckpoints(context.Context) (process.Part, error) {
-	return process.Part{Stop: func() error { a.signed.Finish(); return nil }}, nil
+	a.parts.Go("comparison with the newest checkpoint", a.signed.Compare)
+	return process.Part{Stop: func() error { a.signed.Finish(); return nil }}, err
 }

@@ -40,28 +40,59 @@ import (
 	"payledger/projections"
 )
 
+// Flags are the flags that serve and demo share.
+type Flags struct {
+	Listen      string `help:"Address of the merchants' API and the payment page; port 0 picks a free one. Default: 127.0.0.1:8080." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	PublicURL   string `help:"URL under which customers and merchants reach --listen; payment links begin with it. Default: http:// and the address, or localhost in place of all interfaces." placeholder:"URL" name:"public-url"`
+	AdminListen string `help:"Address of /metrics and /debug/pprof; a bare :PORT is on loopback. Default: none." placeholder:"ADDR"`
+
+	NodeListen clusternode.ListenAddress `help:"Address that a node of a cluster takes for the others, where it is not the one at which they reach it, as behind NAT or in a container: HOST:PORT or :PORT. Default: the one it has in the cluster." placeholder:"ADDR"`
+
+	cli.NATSURLFlags
+	cli.NATSListenFlags
+
+	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
+	Routes  string `help:"JSON file with the rules that choose a payment's route, and the routes' connectors; SIGHUP reads it again. See \"payledger routes --help\"." placeholder:"FILE"`
+
+	WebhookAllowPrivate  bool   `help:"Webhook endpoints may be http, any port and any address, this machine and its network included. For development."`
+	WebhookRetrySchedule string `help:"Waits before each attempt of a notification, separated by commas; each is up to a quarter longer. Default: 0s,5s,30s,2m,10m,30m,2h,5h,10h,14h,20h,24h." placeholder:"LIST"`
+
+	RateWrites       *int          `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0. Projects may have their own rates and times of sessions: \"payledger project change --help\"." placeholder:"N"`
+	RateReads        *int          `help:"Reads a second and project, and as many pages of its account, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
+	RateAuthFailures *int          `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
+	RateCustomers    *int          `help:"A minute and address: requests to payment pages, a tenth of them forms that are sent, and as many requests to the account, whose forms count like its pages; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
+	SessionIdle      time.Duration `help:"How long a session of the account lives without use, 5m to 720h. Default: 30m." default:"30m" placeholder:"TIME"`
+	SessionMax       time.Duration `help:"How long a session of the account lives at all, 5m to 720h. Default: 12h." default:"12h" placeholder:"TIME"`
+
+	MaxConnections           *int `help:"Connections to --listen at once. When there are more, one that waits for its client is closed. Default: half of what the limit of open files (ulimit -n) leaves, at most 4096." placeholder:"N"`
+	MaxConnectionsPerAddress *int `help:"How many of these one address may have; 0: no limit. Addresses of this machine and of private networks, where proxies are, have no limit. Default: a quarter of all, at most 256." placeholder:"N"`
+
+	MinFree         uint64        `help:"Free bytes on the disk below which writes are refused. 0: the default of 256 MiB." placeholder:"BYTES"`
+	ShutdownTimeout time.Duration `help:"How long requests in progress may take to finish at shutdown. Everything else has 15s more, then the process ends with exit code 1; nothing is lost." default:"15s"`
+	SyncDelay       time.Duration `help:"Let each sync of the log take this much longer, to see what a slower disk would do." hidden:""`
+	LogLevel        string        `help:"Least severe log records to write: debug, info, warn, error. Default: info, in the demo warn." placeholder:"LEVEL"`
+	LogFormat       string        `help:"Log records on stderr as json or, for people, console." enum:"json,console" default:"json"`
+}
+
+// Reloads reports whether SIGHUP has the routes file read again. Without one it ends the process, as
+// when its terminal is closed.
+func (f Flags) Reloads() bool { return f.Routes != "" }
+
 // Options are the settings of a service. A command on a stopped directory has few of them.
 type Options struct {
-	Listen, PublicURL, AdminListen string
-	NATSListen                     string
-	NodeListen                     string       // see clusternode.Config
-	NATS                           bus.External // without a URL: the embedded server
-	NATSTLS                        *tls.Config  // of NATSListen; nil: none
-	Sandbox                        bool
-	WebhookAllowPrivate            bool
-	WebhookSchedule                webhook.Schedule // nil: the default
-	Routes                         routesfile.Source
-	Reload                         <-chan os.Signal // each has the routes file read again; nil: none
-	Limits                         domain.Limits    // of projects that have none of their own
-	FailedAuthPerMinute            int              // per client address; 0: no limit
-	MinFree                        uint64
-	SyncDelay                      time.Duration
-	ShutdownTimeout                time.Duration
-	Connections, PerAddress        *int // nil: the defaults
-	Log                            zerolog.Logger
-	FlushLog                       func() error // writes records that Log has kept back; nil: there are none
-	Stderr                         io.Writer    // for progress
-	Reading                        bool         // by a command that only reads: the directory may be read-only
+	Flags
+
+	NATS                bus.External     // without a URL: the embedded server
+	NATSTLS             *tls.Config      // of NATSListen; nil: none
+	WebhookSchedule     webhook.Schedule // nil: the default
+	Routes              routesfile.Source
+	Reload              <-chan os.Signal // each has the routes file read again; nil: none
+	Limits              domain.Limits    // of projects that have none of their own
+	FailedAuthPerMinute int              // per client address; 0: no limit
+	Log                 zerolog.Logger
+	FlushLog            func() error // writes records that Log has kept back; nil: there are none
+	Stderr              io.Writer    // for progress
+	Reading             bool         // by a command that only reads: the directory may be read-only
 }
 
 // Addresses is where a running service can be reached.
@@ -208,7 +239,7 @@ func (a *app) tune(context.Context) (part process.Part, err error) {
 	a.parts.Add("heap", process.Part{Stop: process.RoomyHeap()})
 	a.parts.Add("processors", process.Part{Stop: process.MoreProcessors()})
 	a.tracer, part.Stop = process.StartTraces(a.Log, a.metrics)
-	a.room, err = process.RoomFor(a.Connections, a.PerAddress, a.Log)
+	a.room, err = process.RoomFor(a.MaxConnections, a.MaxConnectionsPerAddress, a.Log)
 	return part, err
 }
 

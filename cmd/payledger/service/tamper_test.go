@@ -200,8 +200,8 @@ func serves(t *testing.T, d datadir.Dir, ready func(at Addresses, log *healthtes
 	defer cancel()
 	var log healthtest.Buffer
 	err = Run(ctx, d, Options{
-		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Sandbox: true, Routes: routesfile.Source{Sandbox: true},
-		ShutdownTimeout: 10 * time.Minute, Log: zerolog.New(&log), Stderr: io.Discard,
+		Flags:  Flags{Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Sandbox: true, ShutdownTimeout: 10 * time.Minute},
+		Routes: routesfile.Source{Sandbox: true}, Log: zerolog.New(&log), Stderr: io.Discard,
 	}, func(at Addresses) error {
 		if ready != nil {
 			ready(at, &log)
