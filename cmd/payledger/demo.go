@@ -59,8 +59,8 @@ func (c demoCmd) Run(a *cli.App, flags *kong.Context) (err error) {
 		return err
 	}
 	o.Reload = reload
-	d, kept := datadir.Dir(c.Data), c.Data != ""
-	if !kept {
+	d := datadir.Dir(c.Data)
+	if c.Data == "" {
 		tmp, err := os.MkdirTemp("", "payledger-demo-")
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (c demoCmd) Run(a *cli.App, flags *kong.Context) (err error) {
 		d = datadir.Dir(tmp)
 	}
 	if c.Nodes > 1 {
-		return c.runNodes(a, d, kept, flags)
+		return c.runNodes(a, d, flags)
 	}
 	if _, err := os.Stat(d.Ledger()); errors.Is(err, fs.ErrNotExist) {
 		if err := d.Initialise(); err != nil {
@@ -90,39 +90,17 @@ func (c demoCmd) Run(a *cli.App, flags *kong.Context) (err error) {
 				demoHook
 			}{at, key.ProjectID, key.APIKey, at.BaseURL + account.Path, hook})
 		}
-		_, err = io.WriteString(a.Stdout, greeting(at, key, kept, hook))
-		return err
-	})
-}
-
-// greeting is what the demo prints for people. Its export lines set the
-// variables that the commands of the README use.
-func greeting(at service.Addresses, key demoKey, kept bool, hook demoHook) string {
-	fate := "removed at the end"
-	if kept {
-		fate = "kept"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, `payledger demo is ready. Everything runs in this process; Ctrl-C ends it.
-
-  Base address  %[1]s
-  API docs      %[1]s/docs
-  Account       %[2]s (sign in with the project and the key)
-  Project       %[3]s
-  API key       %[4]s
-  Verifier key  %[5]s
-  Data          %[6]s (%[7]s)
-
-For the commands of the README, paste this into another terminal:
-
-`, at.BaseURL, at.BaseURL+account.Path, key.ProjectID, key.APIKey, at.VerifierKey, at.Data, fate)
-	variables := [][2]string{{"BASE", at.BaseURL}, {"PROJECT_ID", key.ProjectID}, {"API_KEY", key.APIKey}, {"DATA", at.Data}}
-	if addr, ok := hook.onThisMachine(); ok {
-		variables = append(variables, [2]string{"WEBHOOK_ADDR", addr}, [2]string{"WEBHOOK_SECRET", hook.Secret})
-	}
-	exports(&b, variables)
-	fmt.Fprintf(&b, `
-Create a payment:
+		return c.greet(a, at.Data, hook, ". Everything runs in this process; Ctrl-C ends it.", [][2]string{
+			{"Base address", at.BaseURL},
+			{"API docs", at.BaseURL + "/docs"},
+			{"Account", at.BaseURL + account.Path + " (sign in with the project and the key)"},
+			{"Project", key.ProjectID},
+			{"API key", key.APIKey},
+			{"Verifier key", at.VerifierKey},
+			{"Data", at.Data + " (" + c.fate() + ")"},
+		}, [][2]string{
+			{"BASE", at.BaseURL}, {"PROJECT_ID", key.ProjectID}, {"API_KEY", key.APIKey}, {"DATA", at.Data},
+		}, fmt.Sprintf(`Create a payment:
 
   curl -s %[1]s/v1/payments \
     -H 'Authorization: Bearer %[2]s:%[3]s' \
@@ -130,17 +108,37 @@ Create a payment:
     -d '{"amount":"1500.00","description":"order-1042"}'
 
 Open the url of the answer's "instructions" in a browser and press Pay, then read the
-payment at /v1/payments/ID. Watch the log:  %[4]s events tail --follow --data %[5]s
-`, at.BaseURL, key.ProjectID, key.APIKey, process.Name(os.Args[0]), shellWord(at.Data))
-	b.WriteString(hook.greeting(at))
-	return b.String()
+payment at /v1/payments/ID.  `, at.BaseURL, key.ProjectID, key.APIKey))
+	})
 }
 
-// exports prints lines that set variables of a shell.
-func exports(b *strings.Builder, variables [][2]string) {
-	for _, v := range variables {
-		fmt.Fprintf(b, "  export %s=%s\n", v[0], shellWord(v[1]))
+// fate is what becomes of the data.
+func (c demoCmd) fate() string {
+	if c.Data == "" {
+		return "removed at the end"
 	}
+	return "kept"
+}
+
+// greet prints for people what there is and what to try with it on the directory. The variables are
+// those that the commands of the README use.
+func (c demoCmd) greet(a *cli.App, data string, hook demoHook, where string, rows, variables [][2]string, try string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "payledger demo is ready%s\n\n", where)
+	for _, r := range rows {
+		fmt.Fprintf(&b, "  %-12s  %s\n", r[0], r[1])
+	}
+	b.WriteString("\nFor the commands of the README, paste this into another terminal:\n\n")
+	if addr, ok := hook.onThisMachine(); ok {
+		variables = append(variables, [2]string{"WEBHOOK_ADDR", addr}, [2]string{"WEBHOOK_SECRET", hook.Secret})
+	}
+	for _, v := range variables {
+		fmt.Fprintf(&b, "  export %s=%s\n", v[0], shellWord(v[1]))
+	}
+	fmt.Fprintf(&b, "\n%sWatch the log:  %s events tail --follow --data %s\n", try, process.Name(os.Args[0]), shellWord(data))
+	b.WriteString(hook.greeting(data))
+	_, err := io.WriteString(a.Stdout, b.String())
+	return err
 }
 
 // shellWord quotes a text so that a POSIX shell takes it as one word.

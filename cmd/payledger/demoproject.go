@@ -15,7 +15,6 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/process"
-	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
@@ -135,14 +134,14 @@ func demoEndpoint(ctx context.Context, m *cli.Client, now demoState, to string) 
 }
 
 // greeting says where webhooks go and how to see them, "" without an endpoint.
-func (h demoHook) greeting(at service.Addresses) string {
+func (h demoHook) greeting(data string) string {
 	if h.EndpointID == "" {
 		return ""
 	}
 	text := fmt.Sprintf("\nWebhooks go to %s as they happen, signed with %s\n\n", h.URL, h.Secret)
 	addr, ok := h.onThisMachine()
 	if !ok {
-		return text + fmt.Sprintf("Send a test:  %s webhook test %s --data %s\n", process.Name(os.Args[0]), h.EndpointID, shellWord(at.Data))
+		return text + fmt.Sprintf("Send a test:  %s webhook test %s --data %s\n", process.Name(os.Args[0]), h.EndpointID, shellWord(data))
 	}
 	flag := ""
 	if addr != listenAddr {

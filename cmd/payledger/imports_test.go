@@ -529,13 +529,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder:  "cmd/payledger/demonodes",
-			why:     "a node is a process: what it does in there is seen from outside alone",
-			ours:    []string{"cmd/freeports", "cmd/payledger/cli", "cmd/payledger/clusternode", "cmd/payledger/datadir", "eventstore", "notifier/health"},
-			modules: []string{jsonModule, "golang.org/x/sync/errgroup"},
-			keepOut: []string{"encoding/json"},
-		},
-		{
 			folder: "cmd/payledger/admincmd",
 			why:    "commands that do nothing but ask the admin interface, whether a server runs or not",
 			ours: []string{
@@ -561,12 +554,12 @@ func rooms() []room {
 		},
 		{
 			folder: "cmd/payledger/clusternode",
-			why:    "how directories become nodes of a cluster, and a node's server, log and port; what is done with the log is the service's",
+			why:    "how directories become nodes of a cluster, a node's server, log and port, and the processes of a demo; what is done with the log is the service's",
 			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/datadir", "domain", "eventstore", "eventstore/bolt", "eventstore/replog", "httpapi/peer",
+				"cmd/freeports", "cmd/payledger/cli", "cmd/payledger/datadir", "domain", "eventstore", "eventstore/bolt", "eventstore/replog", "httpapi/peer",
 				"notifier/bus", "notifier/bus/embedded", "notifier/health",
 			},
-			modules: []string{jsonModule, zerolog},
+			modules: []string{jsonModule, zerolog, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
