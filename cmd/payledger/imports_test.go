@@ -535,7 +535,7 @@ func rooms() []room {
 				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/service", "domain", "domain/installation", "domain/projects", "domain/settlement", "httpapi/wire",
 				"notifier/health",
 			},
-			modules: []string{jsonModule},
+			modules: []string{jsonModule, "github.com/alecthomas/kong"},
 			keepOut: []string{"encoding/json", "os"},
 		},
 		{

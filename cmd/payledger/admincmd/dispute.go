@@ -1,15 +1,17 @@
 package admincmd
 
 import (
+	"github.com/alecthomas/kong"
+
 	"payledger/cmd/payledger/cli"
 	"payledger/domain"
 )
 
 // Dispute groups the commands that record disputes by hand.
 type Dispute struct {
-	Open disputeOpen `cmd:"" help:"A customer disputes a payment, and the provider holds the money."`
-	Won  disputeWon  `cmd:"" help:"The dispute was decided for the merchant, or the money of a lost one is paid back."`
-	Lost disputeLost `cmd:"" help:"The dispute was decided for the customer."`
+	Open disputeOpen `cmd:"" outcome:"disputed" help:"A customer disputes a payment, and the provider holds the money."`
+	Won  disputed    `cmd:"" outcome:"dispute_won" help:"The dispute was decided for the merchant, or the money of a lost one is paid back."`
+	Lost disputed    `cmd:"" outcome:"dispute_lost" help:"The dispute was decided for the customer."`
 }
 
 // Help is shown by --help.
@@ -25,9 +27,9 @@ payledger payments list --disputed.`
 
 type disputed struct {
 	Anyway
-	PaymentID string         `arg:"" help:"Payment that is disputed." json:"payment_id"`
-	Reference string         `arg:"" help:"The provider's id of the dispute." json:"reference"`
-	Outcome   domain.Outcome `kong:"-" json:"outcome"`
+	PaymentID string `arg:"" help:"Payment that is disputed." json:"payment_id"`
+	Reference string `arg:"" help:"The provider's id of the dispute." json:"reference"`
+	Outcome   string `kong:"-" json:"outcome"`
 }
 
 type disputeOpen struct {
@@ -37,26 +39,15 @@ type disputeOpen struct {
 	EvidenceDueBy string `help:"Until when the merchant can answer it (2026-11-20T10:15:30Z)." placeholder:"TIME" json:"evidence_due_by,omitzero"`
 }
 
-type (
-	disputeWon  struct{ disputed }
-	disputeLost struct{ disputed }
-)
-
 // Run records the dispute.
-func (c disputeOpen) Run(a *cli.App) error {
-	c.Outcome = domain.OutcomeDisputed
+func (c disputeOpen) Run(a *cli.App, k *kong.Context) error {
+	c.Outcome = outcomeOf(k)
 	return showDispute(a, c)
 }
 
 // Run records the end.
-func (c disputeWon) Run(a *cli.App) error {
-	c.Outcome = domain.OutcomeDisputeWon
-	return showDispute(a, c)
-}
-
-// Run records the end.
-func (c disputeLost) Run(a *cli.App) error {
-	c.Outcome = domain.OutcomeDisputeLost
+func (c disputed) Run(a *cli.App, k *kong.Context) error {
+	c.Outcome = outcomeOf(k)
 	return showDispute(a, c)
 }
 

@@ -3,6 +3,7 @@ package admincmd
 import (
 	"fmt"
 
+	"github.com/alecthomas/kong"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/cli"
@@ -11,13 +12,12 @@ import (
 
 // Sandbox groups the commands that play the payment provider.
 type Sandbox struct {
-	Pay        payCmd        `cmd:"" help:"The customer paid."`
-	Fail       failCmd       `cmd:"" help:"The payment failed."`
-	Expire     expireCmd     `cmd:"" help:"The provider let the payment expire."`
-	Succeed    succeedCmd    `cmd:"" help:"The refund reached the customer."`
-	FailRefund failRefundCmd `cmd:"" help:"The refund could not be made."`
-
-	ReturnRefund returnRefundCmd `cmd:"" help:"The refund had succeeded, and its money came back."`
+	Pay          sandboxPayment `cmd:"" outcome:"paid" help:"The customer paid."`
+	Fail         sandboxPayment `cmd:"" outcome:"failed" help:"The payment failed."`
+	Expire       sandboxPayment `cmd:"" outcome:"expired" help:"The provider let the payment expire."`
+	Succeed      sandboxRefund  `cmd:"" outcome:"succeeded" help:"The refund reached the customer."`
+	FailRefund   sandboxRefund  `cmd:"" outcome:"failed" help:"The refund could not be made."`
+	ReturnRefund sandboxRefund  `cmd:"" outcome:"returned" help:"The refund had succeeded, and its money came back."`
 }
 
 // Help is shown by --help.
@@ -52,9 +52,10 @@ type sandboxPayment struct {
 	PaymentID string `arg:"" help:"Payment to decide on." json:"id"`
 }
 
-func (c sandboxPayment) decide(a *cli.App, outcome string) error {
-	c.Outcome = outcome
-	return showOutcome(a, c, "POST /admin/sandbox/payments/{id}", c.PaymentID, outcome)
+// Run sends the outcome.
+func (c sandboxPayment) Run(a *cli.App, k *kong.Context) error {
+	c.Outcome = outcomeOf(k)
+	return showOutcome(a, c, "POST /admin/sandbox/payments/{id}", c.PaymentID, c.Outcome)
 }
 
 type sandboxRefund struct {
@@ -62,39 +63,15 @@ type sandboxRefund struct {
 	RefundID string `arg:"" help:"Refund to decide on." json:"id"`
 }
 
-func (c sandboxRefund) decide(a *cli.App, outcome string) error {
-	c.Outcome = outcome
-	return showOutcome(a, c, "POST /admin/sandbox/refunds/{id}", c.RefundID, outcome)
+// Run sends the outcome.
+func (c sandboxRefund) Run(a *cli.App, k *kong.Context) error {
+	c.Outcome = outcomeOf(k)
+	return showOutcome(a, c, "POST /admin/sandbox/refunds/{id}", c.RefundID, c.Outcome)
 }
+
+// outcomeOf is the outcome that the command is for.
+func outcomeOf(k *kong.Context) string { return k.Selected().Tag.Get("outcome") }
 
 func showOutcome(a *cli.App, c command, line, id, outcome string) error {
 	return show(a, c, line, func(object jsontext.Value) error { return a.Print(object, "%s is %s.\n", id, outcome) })
 }
-
-type (
-	payCmd        struct{ sandboxPayment }
-	failCmd       struct{ sandboxPayment }
-	expireCmd     struct{ sandboxPayment }
-	succeedCmd    struct{ sandboxRefund }
-	failRefundCmd struct{ sandboxRefund }
-
-	returnRefundCmd struct{ sandboxRefund }
-)
-
-// Run sends the outcome.
-func (c payCmd) Run(a *cli.App) error { return c.decide(a, "paid") }
-
-// Run sends the outcome.
-func (c failCmd) Run(a *cli.App) error { return c.decide(a, "failed") }
-
-// Run sends the outcome.
-func (c expireCmd) Run(a *cli.App) error { return c.decide(a, "expired") }
-
-// Run sends the outcome.
-func (c succeedCmd) Run(a *cli.App) error { return c.decide(a, "succeeded") }
-
-// Run sends the outcome.
-func (c failRefundCmd) Run(a *cli.App) error { return c.decide(a, "failed") }
-
-// Run sends the outcome.
-func (c returnRefundCmd) Run(a *cli.App) error { return c.decide(a, "returned") }
