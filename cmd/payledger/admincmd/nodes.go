@@ -1,12 +1,10 @@
 package admincmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"payledger/cmd/payledger/cli"
@@ -31,68 +29,48 @@ LAG      groups of commits that the node knows of and does not have yet
 Exit code 0: all nodes take part; 1: not all do, or no server answers.`
 }
 
-// runningNode is the server that runs on a node's directory.
-func runningNode(a *cli.App, c Directory) (*cli.Client, error) {
-	d := datadir.Dir(c.Data)
-	m, err := c.Running(a)
-	switch {
+// nodes asks the server that runs on a node's directory for the nodes.
+func (c Directory) nodes(a *cli.App) (m *cli.Client, all []wire.Node, err error) {
+	switch m, err = c.Running(a); {
 	case err != nil:
-		return nil, err
-	case !d.Clustered():
-		return nil, cli.Errorf(cli.ExitDirectory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
+		return nil, nil, err
+	case !datadir.Dir(c.Data).Clustered():
+		return nil, nil, cli.Errorf(cli.ExitDirectory, "%s is in no cluster: \"payledger cluster init\" makes one", c.Data)
 	case m == nil:
-		return nil, fmt.Errorf("no server answers on %s", d)
+		return nil, nil, fmt.Errorf("no server answers on %s", c.Data)
 	}
-	return m, nil
-}
-
-// nodesOf asks a server for the nodes.
-func nodesOf(ctx context.Context, m *cli.Client, method, path string) ([]wire.Node, error) {
-	var all struct {
-		Data []wire.Node `json:"data"`
-	}
-	err := m.Call(ctx, method, path, nil, &all)
-	return all.Data, err
+	var page wire.Page[wire.Node]
+	err = m.Call(a.Ctx, http.MethodGet, "/admin/cluster", nil, &page)
+	return m, page.Data, err
 }
 
 // Run shows the nodes.
 func (c ClusterStatus) Run(a *cli.App) error {
-	m, err := runningNode(a, c.Directory)
+	_, all, err := c.nodes(a)
 	if err != nil {
 		return err
 	}
-	all, err := nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster")
-	if err != nil {
-		return err
-	}
-	if a.JSON {
-		for _, n := range all {
+	var rows [][]string
+	var apart error
+	for _, n := range all {
+		if a.JSON {
 			err = errors.Join(err, a.PrintJSON(n))
 		}
-	} else {
-		err = a.PrintTable("no nodes", []string{"NODE", "ROLE", "VERSION", "POSITION", "LAG", "TROUBLE"}, nodeRows(all))
-	}
-	for _, n := range all {
 		if n.Role != wire.RoleLeader && n.Role != wire.RoleFollower {
-			err = errors.Join(err, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
+			apart = errors.Join(apart, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
 		}
-	}
-	return err
-}
-
-func nodeRows(all []wire.Node) (rows [][]string) {
-	for _, n := range all {
-		name, trouble := n.Node, n.Trouble
 		if n.Here {
-			name += " (here)"
+			n.Node += " (here)"
 		}
 		if n.TroubleAt != nil {
-			trouble = n.TroubleAt.String() + " " + trouble
+			n.Trouble = n.TroubleAt.String() + " " + n.Trouble
 		}
-		number := func(v uint64) string { return strconv.FormatUint(v, 10) }
-		rows = append(rows, []string{name, string(n.Role), n.Version, number(n.Position), number(n.Lag), trouble})
+		rows = append(rows, texts(n.Node, n.Role, n.Version, n.Position, n.Lag, n.Trouble))
 	}
-	return rows
+	if !a.JSON {
+		err = a.PrintTable("no nodes", []string{"NODE", "ROLE", "VERSION", "POSITION", "LAG", "TROUBLE"}, rows)
+	}
+	return errors.Join(err, apart)
 }
 
 // lookEvery is how often a node is asked again.
@@ -117,11 +95,7 @@ changes.`
 
 // Run asks for it.
 func (c ClusterPromote) Run(a *cli.App) error {
-	m, err := runningNode(a, c.Directory)
-	if err != nil {
-		return err
-	}
-	all, err := nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster")
+	m, all, err := c.nodes(a)
 	if err != nil {
 		return err
 	}
@@ -141,7 +115,7 @@ func (c ClusterPromote) Run(a *cli.App) error {
 	if was == c.Node {
 		return a.Print(result, "node %s is the leader already\n", c.Node)
 	}
-	if _, err := nodesOf(a.Ctx, m, http.MethodPost, "/admin/cluster/"+c.Node+"/promote"); err != nil {
+	if err := m.Call(a.Ctx, http.MethodPost, "/admin/cluster/"+c.Node+"/promote", nil, nil); err != nil {
 		return err
 	}
 	if was != "" {
@@ -169,13 +143,10 @@ Exit code 1: the key of a node that does not answer is not known here, or no ser
 
 // Run prints the keys, one on each line.
 func (c ClusterWitnesses) Run(a *cli.App) error {
-	m, err := runningNode(a, c.Directory)
-	if err != nil {
-		return err
-	}
 	var all []wire.Node
+	var err error
 	for until := time.Now().Add(keysTime); ; {
-		if all, err = nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster"); err != nil {
+		if _, all, err = c.nodes(a); err != nil {
 			return err
 		}
 		starting := slices.ContainsFunc(all, func(n wire.Node) bool { return n.WitnessKey == "" && n.Role != wire.RoleSilent })
