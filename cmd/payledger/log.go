@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"slices"
 
@@ -87,14 +85,9 @@ type signedCheckpoint struct {
 // Run prints the checkpoint.
 func (c logCheckpointCmd) Run(a *cli.App) error {
 	return c.Reading(a, func(m *cli.Client) error {
-		resp, err := m.Send(a.Ctx, http.MethodGet, "/admin/log/checkpoint", nil)
+		signed, err := m.Text(a.Ctx, "/admin/log/checkpoint", translog.MaxCheckpoint)
 		if err != nil {
 			return err
-		}
-		defer resp.Body.Close()
-		signed, err := io.ReadAll(io.LimitReader(resp.Body, translog.MaxCheckpoint))
-		if err != nil {
-			return fmt.Errorf("reading the checkpoint: %w", err)
 		}
 		if !a.JSON {
 			_, err := a.Stdout.Write(signed)

@@ -3,7 +3,7 @@ package admincmd
 import (
 	"cmp"
 	"fmt"
-	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,12 +193,7 @@ log; that none came after them it cannot prove.`
 // Run prints the receipt.
 func (c Proof) Run(a *cli.App) error {
 	return asking(a, c, "GET /admin/payments/{payment_id}/proof", func(m *cli.Client, r request) error {
-		resp, err := m.Send(a.Ctx, r.method, r.url(), nil)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
+		text, err := m.Text(a.Ctx, r.url(), math.MaxInt64)
 		if err != nil {
 			return err
 		}

@@ -83,6 +83,20 @@ func (m *Client) Send(ctx context.Context, method, path string, in any) (*http.R
 	return resp, nil
 }
 
+// Text gets a text of at most so many bytes.
+func (m *Client) Text(ctx context.Context, path string, most int64) ([]byte, error) {
+	resp, err := m.Send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer to GET %s: %w", path, err)
+	}
+	return text, nil
+}
+
 // Problem is the ledger's refusal, in the words that a person at a command line
 // needs of it.
 type Problem struct {
