@@ -532,7 +532,7 @@ func rooms() []room {
 			folder: "cmd/payledger/admincmd",
 			why:    "commands that do nothing but ask the admin interface, whether a server runs or not",
 			ours: []string{
-				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/service", "domain", "domain/installation", "domain/projects", "domain/settlement", "httpapi/wire",
+				"cmd/payledger/cli", "cmd/payledger/datadir", "cmd/payledger/service", "domain", "domain/installation", "domain/projects", "domain/settlement", "httpapi/edge", "httpapi/wire",
 				"notifier/health",
 			},
 			modules: []string{jsonModule, "github.com/alecthomas/kong"},

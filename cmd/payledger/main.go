@@ -40,37 +40,37 @@ type commandLine struct {
 
 	PrintVersion kong.VersionFlag `help:"Print the version." name:"version" env:"-"`
 
-	Demo       demoCmd           `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
-	Init       initCmd           `cmd:"" help:"Make a new data directory."`
-	Serve      serveCmd          `cmd:"" help:"Run the service on a data directory."`
-	Cluster    clusterCmd        `cmd:"" help:"Keep the log on three nodes, any one of which may fail."`
-	Status     admincmd.Status   `cmd:"" help:"Show whether a server runs on a data directory, and how it is."`
-	Project    admincmd.Project  `cmd:"" help:"Register and change merchant projects."`
-	Key        admincmd.Key      `cmd:"" help:"Issue and revoke API keys."`
-	Payments   admincmd.Payments `cmd:"" help:"List, find and show payments, and ask their providers."`
-	Erase      admincmd.Erase    `cmd:"" help:"Erase what payments were for: their descriptions and payloads."`
-	Webhook    admincmd.Webhook  `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
-	Listen     listenCmd         `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
-	Sandbox    admincmd.Sandbox  `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
-	Routes     routesCmd         `cmd:"" help:"Check the routes file, list routes and read the file again."`
-	Signals    admincmd.Signals  `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
-	NATS       admincmd.NATS     `cmd:"" name:"nats" help:"Let other programs read events from the embedded NATS server."`
-	Events     admincmd.Events   `cmd:"" help:"Read the event log."`
-	Audit      admincmd.Audit    `cmd:"" help:"Show what operators and merchants' keys did, and who it was."`
-	Log        logCmd            `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
-	Suspense   admincmd.Suspense `cmd:"" help:"See money that could not count as its payment, and return it."`
-	Dispute    admincmd.Dispute  `cmd:"" help:"Record disputes of payments that a provider tells of."`
-	Settlement settlementCmd     `cmd:"" help:"Import what providers report to have paid out, and clear what does not fit."`
-	Reconcile  reconcileCmd      `cmd:"" help:"Compare what was paid here with what providers report to have paid out."`
-	Payout     admincmd.Payout   `cmd:"" help:"Record payouts: what arrived from providers, what you paid to merchants."`
-	Balance    admincmd.Balance  `cmd:"" help:"Print the books: balances, statements, late funds."`
-	Export     exportCmd         `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
-	Verify     verifyCmd         `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
-	Proof      admincmd.Proof    `cmd:"" help:"Print a payment's receipt: its events, and the proof that the log holds them."`
-	Replay     replayCmd         `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
-	Backup     backupCmd         `cmd:"" help:"Copy the event log to a file, also while a server runs."`
-	Restore    restoreCmd        `cmd:"" help:"Put a backup, an export, or what several of them and EVENTS have, in the place of a directory's event log."`
-	Version    versionCmd        `cmd:"" help:"Print the version."`
+	Demo       demoCmd            `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
+	Init       initCmd            `cmd:"" help:"Make a new data directory."`
+	Serve      serveCmd           `cmd:"" help:"Run the service on a data directory."`
+	Cluster    clusterCmd         `cmd:"" help:"Keep the log on three nodes, any one of which may fail."`
+	Status     admincmd.Status    `cmd:"" help:"Show whether a server runs on a data directory, and how it is."`
+	Project    admincmd.Project   `cmd:"" help:"Register and change merchant projects."`
+	Key        admincmd.Key       `cmd:"" help:"Issue and revoke API keys."`
+	Payments   admincmd.Payments  `cmd:"" help:"List, find and show payments, and ask their providers."`
+	Erase      admincmd.Erase     `cmd:"" help:"Erase what payments were for: their descriptions and payloads."`
+	Webhook    admincmd.Webhook   `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
+	Listen     listenCmd          `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
+	Sandbox    admincmd.Sandbox   `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
+	Routes     routesCmd          `cmd:"" help:"Check the routes file, list routes and read the file again."`
+	Signals    admincmd.Signals   `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
+	NATS       admincmd.NATS      `cmd:"" name:"nats" help:"Let other programs read events from the embedded NATS server."`
+	Events     admincmd.Events    `cmd:"" help:"Read the event log."`
+	Audit      admincmd.Audit     `cmd:"" help:"Show what operators and merchants' keys did, and who it was."`
+	Log        logCmd             `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
+	Suspense   admincmd.Suspense  `cmd:"" help:"See money that could not count as its payment, and return it."`
+	Dispute    admincmd.Dispute   `cmd:"" help:"Record disputes of payments that a provider tells of."`
+	Settlement settlementCmd      `cmd:"" help:"Import what providers report to have paid out, and clear what does not fit."`
+	Reconcile  admincmd.Reconcile `cmd:"" help:"Compare what was paid here with what providers report to have paid out."`
+	Payout     admincmd.Payout    `cmd:"" help:"Record payouts: what arrived from providers, what you paid to merchants."`
+	Balance    admincmd.Balance   `cmd:"" help:"Print the books: balances, statements, late funds."`
+	Export     exportCmd          `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
+	Verify     verifyCmd          `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
+	Proof      admincmd.Proof     `cmd:"" help:"Print a payment's receipt: its events, and the proof that the log holds them."`
+	Replay     replayCmd          `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
+	Backup     backupCmd          `cmd:"" help:"Copy the event log to a file, also while a server runs."`
+	Restore    restoreCmd         `cmd:"" help:"Put a backup, an export, or what several of them and EVENTS have, in the place of a directory's event log."`
+	Version    versionCmd         `cmd:"" help:"Print the version."`
 
 	Connector connectorCmd `cmd:"" help:"Write an adapter to a payment provider: what it has to offer, and a check of it."`
 

@@ -14,16 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/reports"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/domain/settlement"
-	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
 
@@ -302,137 +298,4 @@ func (c settlementImport) apply(a *cli.App, m *cli.Client, in source, sum domain
 		return err
 	}
 	return a.Print(s, "Recorded report %s: %d lines, of which %d wait in suspense.\n", s.ID, s.Lines, s.Waiting)
-}
-
-// reconcileCmd prints what is open between outcomes and reports.
-type reconcileCmd struct {
-	admincmd.Reads
-	Route string `help:"Only this route."`
-	AsOf  string `help:"As of a time (2026-11-20T10:15:30Z)." placeholder:"TIME"`
-	Days  int    `help:"How many days a report may take until what it lacks is a difference. Default: 3." default:"3" placeholder:"N"`
-	CSV   bool   `help:"Print CSV."`
-}
-
-// Help is shown by --help.
-func (reconcileCmd) Help() string {
-	return `Compares what was paid, refunded and lost here with what providers report. One line for each
-difference, the oldest first:
-
-  not_reported       the provider owes it, and no report has it for some days: ask for the report,
-                     or whether it was paid at all
-  not_paid_here      a report has it, and no outcome: look at the provider what became of it
-                     (payledger payments ask), or resolve it
-  unknown_reference, amount_differs, currency_differs, settled_before, other
-                     a line in suspense: payledger settlement resolve
-  report_incomplete  an import was interrupted: import its file again
-  not_arrived        a report says that it was paid out, and it has not arrived for some days: look at
-                     the bank (payledger payout arrived)
-  arrived_unreported it has arrived, and for some days no report says so: import the report
-
-AMOUNT is what the provider owes by it, and negative what it has paid too much. Money of an open
-dispute is no difference. What was heard of before "settled_since" of its route in the routes file
-need not be in a report, and is added up in the last line. Exit code 0 only if there is no
-difference, else 1.`
-}
-
-// Validate refuses what would have no effect.
-func (c reconcileCmd) Validate() error {
-	if c.Days < 0 {
-		return errors.New("--days: want 0 or more")
-	}
-	return nil
-}
-
-// todo is what to do about a difference.
-func todo(d settlement.Difference) string {
-	switch d.What {
-	case settlement.NotReported:
-		return "ask the provider for its report"
-	case settlement.NotPaidHere:
-		return "payledger payments ask " + d.PaymentID
-	case settlement.ReportIncomplete:
-		return "import its file again"
-	case settlement.NotArrived:
-		return "payledger payout arrived"
-	case settlement.ArrivedUnreported:
-		return "import the report"
-	}
-	return "payledger settlement resolve " + d.Line
-}
-
-// Run prints the differences.
-func (c reconcileCmd) Run(a *cli.App) error {
-	query := url.Values{"days": {strconv.Itoa(c.Days)}}
-	for name, value := range map[string]string{"route": c.Route, "as_of": c.AsOf} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	var raw jsontext.Value
-	var r wire.Reconciliation
-	err := c.Reading(a, func(m *cli.Client) error {
-		return m.Call(a.Ctx, http.MethodGet, "/admin/reconcile?"+query.Encode(), nil, &raw)
-	})
-	if err == nil {
-		err = json.Unmarshal(raw, &r)
-	}
-	if err != nil {
-		return err
-	}
-	if a.JSON {
-		err = a.PrintJSON(raw)
-	} else {
-		err = c.print(a, r)
-	}
-	if n := len(r.Differences); err == nil && n > 0 {
-		return cli.Errorf(cli.ExitFailed, "differences that are open: %d", n)
-	}
-	return err
-}
-
-func (c reconcileCmd) print(a *cli.App, r wire.Reconciliation) error {
-	heading := []string{"WHAT", "DAYS", "AMOUNT", "CURRENCY", "ROUTE", "PAYMENT", "LINE", "REFERENCE", "DO"}
-	var rows [][]string
-	for _, d := range r.Differences {
-		rows = append(rows, []string{
-			d.What, strconv.Itoa(d.Days), d.Amount.String(), string(d.Currency), d.Route, d.PaymentID, d.Line, d.Reference, todo(d),
-		})
-	}
-	if c.CSV {
-		text, err := edge.AppendCSV(nil, "what", "days", "amount", "currency", "route", "payment_id", "line", "reference", "do")
-		for _, row := range rows {
-			if err == nil { // an amount is no formula, and has to stay a number also below zero
-				text = append(text, row[0]+","+row[1]+","+row[2]+","...)
-				text, err = edge.AppendCSV(text, row[3:]...)
-			}
-		}
-		if err == nil {
-			_, err = a.Stdout.Write(text)
-		}
-		return err
-	}
-	if len(rows) > 0 {
-		if err := a.PrintTable("", heading, rows); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(a.Stdout, "Matched %d lines as of position %d. ", r.Matched, r.Position)
-	if len(r.Remainder) == 0 {
-		fmt.Fprintln(a.Stdout, "Nothing is open.")
-	} else {
-		fmt.Fprintf(a.Stdout, "Open: %s.\n", sums(r.Remainder, "differences"))
-	}
-	if len(r.NotExpected) > 0 {
-		fmt.Fprintf(a.Stdout, "Not expected in reports: %s.\n", sums(r.NotExpected, "payments"))
-	}
-	return nil
-}
-
-// sums writes what things add up to.
-func sums(all []settlement.Remainder, things string) string {
-	texts := make([]string, len(all))
-	for i, of := range all {
-		texts[i] = fmt.Sprintf("%d %s, %s %s", of.Count, things, of.Amount, of.Currency)
-	}
-	return strings.Join(texts, ", ")
 }
