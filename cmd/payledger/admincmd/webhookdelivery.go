@@ -184,6 +184,9 @@ events are not sent: they would be outdated.`
 // Run enqueues the newest notification of each payment.
 func (c webhookRecover) Run(a *cli.App) error {
 	if ago, err := time.ParseDuration(c.Since); err == nil {
+		if ago < 0 {
+			return cli.Errorf(cli.ExitUsage, "--since %s is to come: give how long ago, such as 36h, or a time", c.Since)
+		}
 		c.Since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 	}
 	return show(a, c, "POST "+oneEndpoint+"/recover", func(done wire.Recovery) error { return a.Print(done, "Enqueued: %d\n", done.Enqueued) })
