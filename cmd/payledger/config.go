@@ -28,10 +28,15 @@ func (f configFile) BeforeResolve(k *kong.Kong, ctx *kong.Context, trace *kong.P
 		return fmt.Errorf("--config %s: want one JSON object: %w", name, err)
 	}
 	settings := make(map[string]any, len(values))
-	known := flagNames(k.Model.Node)
+	known := make(map[string]bool)
+	for _, command := range k.Model.Leaves(false) {
+		for _, f := range slices.Concat(command.AllFlags(false)...) {
+			known[f.Name] = true
+		}
+	}
 	for key, v := range values {
 		flag := strings.ReplaceAll(key, "_", "-")
-		if !slices.Contains(known, flag) {
+		if !known[flag] {
 			return fmt.Errorf("--config %s: %q is not a flag of any command", name, key)
 		}
 		settings[flag] = v
@@ -49,15 +54,4 @@ func (f configFile) BeforeResolve(k *kong.Kong, ctx *kong.Context, trace *kong.P
 		return v, nil
 	}))
 	return nil
-}
-
-func flagNames(n *kong.Node) []string {
-	var names []string
-	for _, f := range n.Flags {
-		names = append(names, f.Name)
-	}
-	for _, child := range n.Children {
-		names = append(names, flagNames(child)...)
-	}
-	return names
 }
