@@ -2,12 +2,11 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
 	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/check"
@@ -54,9 +53,6 @@ its test mode, by which the check plays the customer; else those cases are skipp
 The secret: printf 'whsec_%s\n' "$(head -c 32 /dev/urandom | base64)" > adapter.secret`
 }
 
-// maxSecretFile is far more than a secret has, in bytes.
-const maxSecretFile = 4 << 10
-
 // Run judges the adapter.
 func (c connectorCheckCmd) Run(a *cli.App) error {
 	if err := adapter.CheckURL(c.URL); err != nil {
@@ -94,13 +90,11 @@ func (c connectorCheckCmd) Run(a *cli.App) error {
 	return nil
 }
 
+// maxSecretFile is far more than a secret has, in bytes.
+const maxSecretFile = 4 << 10
+
 func (c connectorCheckCmd) keys() (client.Keys, error) {
-	f, err := os.Open(c.SecretFile)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	secret, err := io.ReadAll(io.LimitReader(f, maxSecretFile))
+	secret, err := routesfile.ReadUpTo(c.SecretFile, maxSecretFile)
 	if err != nil {
 		return nil, err
 	}

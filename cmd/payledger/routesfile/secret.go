@@ -53,7 +53,7 @@ func (r *reading) secretFile(at value, name string) (string, error) {
 	case info.Mode().Perm()&0o022 != 0:
 		return "", fmt.Errorf("other users can write to %[1]s (mode %#[2]o): run \"chmod go-w %[1]s\"", name, info.Mode().Perm())
 	}
-	content, err := readUpTo(name, maxSecret+3) // with the end of its line
+	content, err := ReadUpTo(name, maxSecret+3) // with the end of its line
 	if err != nil {
 		return "", err
 	}

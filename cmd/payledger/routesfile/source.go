@@ -81,7 +81,7 @@ func (s Source) Load(env connector.Env) (Loaded, error) {
 		return r.loaded(), nil
 	}
 	var err error
-	if r.content, err = readUpTo(s.File, maxFile+1); err != nil {
+	if r.content, err = ReadUpTo(s.File, maxFile+1); err != nil {
 		return Loaded{}, err
 	}
 	if len(r.content) > maxFile {
@@ -104,8 +104,8 @@ func (r *reading) loaded() Loaded {
 	return l
 }
 
-// readUpTo reads the beginning of a file.
-func readUpTo(name string, limit int64) (content []byte, err error) {
+// ReadUpTo reads the beginning of a file.
+func ReadUpTo(name string, limit int64) (content []byte, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
