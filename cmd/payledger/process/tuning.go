@@ -12,22 +12,34 @@ import (
 )
 
 // A small heap is collected several times a second under load, and each time
-// requests are delayed by some milliseconds. So the heap may grow to smallHeap
-// first, however little of it is in use. A large heap is mostly JetStream's index,
-// small objects for every payment, which take long to mark: with Go's default of
-// 100 percent a service with millions of payments spends a sixth of its CPU time
-// on it.
+// requests are delayed by some milliseconds. So the heap may grow first, however
+// little of it is in use, by what is allocated in growTime, to between restHeap and
+// smallHeap. What a heap that may grow less does not need goes back to the system.
+// A large heap is mostly JetStream's index, small objects for every payment, which
+// take long to mark: with Go's default of 100 percent a service with millions of
+// payments spends a sixth of its CPU time on it. At rest it may grow little: what a load
+// left goes back to the system only with a few collections, and these come with growth.
 const (
-	smallHeap = 256 << 20
-	maxGrowth = 1600 // percent: the live heap may grow fast
-	minGrowth = 175  // percent
-	heapCheck = time.Second
+	restHeap   = 64 << 20
+	smallHeap  = 256 << 20
+	growTime   = 8    // seconds
+	paceFalls  = 32   // seconds in which the pace that counts falls to a third: a pause is no rest
+	maxGrowth  = 1600 // percent: the live heap may grow fast
+	minGrowth  = 175  // percent
+	restGrowth = 50   // percent, where less is allocated than restHeap in growTime
+	heapCheck  = time.Second
 )
 
-// heapGrowth is the GC percentage for a heap with this many live bytes.
-func heapGrowth(live uint64) int {
-	room := (smallHeap - min(live, smallHeap)) * 100 / max(live, 1)
-	return int(max(minGrowth, min(room, maxGrowth)))
+// heapGrowth is the GC percentage for a heap with this many live bytes in which this many are
+// allocated a second.
+func heapGrowth(live, pace uint64) int {
+	size := min(max(pace, restHeap/growTime)*growTime, smallHeap)
+	room := (size - min(live, size)) * 100 / max(live, 1)
+	least := uint64(minGrowth)
+	if pace < restHeap/growTime {
+		least = restGrowth
+	}
+	return int(max(least, min(room, maxGrowth)))
 }
 
 // memoryShare is the part of a container's memory that Go may use. The rest is for what Go does not
@@ -51,7 +63,13 @@ func RoomyHeap() (stop func() error) {
 		return func() error { undo(); return nil }
 	}
 	stopping := make(chan struct{})
-	found := debug.SetGCPercent(heapGrowth(liveHeap()))
+	pace, allocated := uint64(smallHeap/growTime), uint64(0)
+	adapt := func() (found int) {
+		live, all := heapNow()
+		pace, allocated = max(all-allocated, pace-pace/paceFalls), all
+		return debug.SetGCPercent(heapGrowth(live, pace))
+	}
+	found := adapt()
 	var working sync.WaitGroup
 	working.Go(func() {
 		defer debug.SetGCPercent(found)
@@ -60,7 +78,7 @@ func RoomyHeap() (stop func() error) {
 		for {
 			select {
 			case <-tick.C:
-				debug.SetGCPercent(heapGrowth(liveHeap()))
+				adapt()
 			case <-stopping:
 				return
 			}
@@ -74,11 +92,11 @@ func RoomyHeap() (stop func() error) {
 	}
 }
 
-// liveHeap is what the last collection found in use.
-func liveHeap() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+// heapNow is how many bytes the last collection found in use, and how many were ever allocated.
+func heapNow() (live, allocated uint64) {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
-	return s[0].Value.Uint64()
+	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }
 
 // MoreProcessors sets GOMAXPROCS to twice the machine's processors, and at least

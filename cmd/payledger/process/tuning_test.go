@@ -6,23 +6,39 @@ import (
 	"testing"
 )
 
-// The heap may grow to smallHeap, and always by minGrowth.
+// The heap may grow to what suits the pace, at most smallHeap, and always by minGrowth.
 func TestHeapGrowth(t *testing.T) {
 	t.Parallel()
-	for live, want := range map[uint64]int{
-		0: maxGrowth, 1 << 20: maxGrowth, 32 << 20: 700, 64 << 20: 300, 93 << 20: 175, 94 << 20: minGrowth,
-		smallHeap: minGrowth, math.MaxUint64: minGrowth,
+	for _, c := range []struct {
+		live, pace uint64
+		want       int
+	}{
+		{0, 1 << 30, maxGrowth},
+		{1 << 20, 1 << 30, maxGrowth},
+		{32 << 20, 1 << 30, 700},
+		{32 << 20, 32 << 20, 700},
+		{32 << 20, 16 << 20, 300},
+		{8 << 20, 0, 700},
+		{32 << 20, 0, 100},
+		{64 << 20, 0, restGrowth},
+		{400 << 20, 7 << 20, restGrowth},
+		{400 << 20, 8 << 20, minGrowth},
+		{64 << 20, 1 << 30, 300},
+		{93 << 20, 1 << 30, 175},
+		{94 << 20, 1 << 30, minGrowth},
+		{smallHeap, 1 << 30, minGrowth},
+		{math.MaxUint64, 1 << 30, minGrowth},
 	} {
-		if got := heapGrowth(live); got != want {
-			t.Errorf("%d bytes in use: by %d percent, want %d", live, got, want)
+		if got := heapGrowth(c.live, c.pace); got != c.want {
+			t.Errorf("%d bytes in use, %d allocated a second: by %d percent, want %d", c.live, c.pace, got, c.want)
 		}
 	}
 }
 
-func TestLiveHeap(t *testing.T) {
+func TestHeapNow(t *testing.T) {
 	t.Parallel()
 	runtime.GC() // before the first there is no figure
-	if live := liveHeap(); live == 0 || live > 1<<40 {
-		t.Errorf("%d bytes", live)
+	if live, allocated := heapNow(); live == 0 || live > 1<<40 || allocated < live {
+		t.Errorf("%d bytes in use, %d allocated", live, allocated)
 	}
 }
