@@ -9,16 +9,11 @@ import (
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/export"
-	"payledger/eventstore"
 )
 
 type exportCmd struct {
 	admincmd.Source
-	Format  string              `help:"What to write: jsonl, csv, hledger or bundle." enum:"jsonl,csv,hledger,bundle" default:"jsonl"`
-	Output  string              `help:"File to write; a bundle is a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
-	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
-	After   eventstore.Position `help:"Start after this position." placeholder:"POSITION"`
-	Details bool                `name:"with-details" help:"Write the details of payments that were not erased, too. Only in jsonl and a bundle."`
+	export.Options
 }
 
 // Help is shown by --help.
@@ -55,58 +50,36 @@ func (c exportCmd) Validate() error {
 	return nil
 }
 
-func (c exportCmd) toStdout() bool { return c.Output == "" || c.Output == "-" }
-
 // Run writes the export.
 func (c exportCmd) Run(a *cli.App) error {
 	return c.Reading(a, func(m *cli.Client) error {
-		if c.Format == "bundle" {
-			key, err := c.verifierKey()
-			if err != nil {
-				return err
-			}
-			done, err := export.WriteBundle(a.Ctx, m, key, export.Options{Project: c.Project, Details: c.Details}, c.Output, a.Stderr)
-			if err != nil {
-				return err
-			}
-			return exported(a, c.Format, c.Output, done)
-		}
-		x, err := export.New(a.Ctx, m, export.Options{
-			Format: c.Format, Project: c.Project, After: c.After, Details: c.Details, Progress: cli.Progress(a.Stderr, "Exporting"),
-		})
-		if err != nil {
+		done, err := c.write(a, m)
+		switch {
+		case err != nil || done.Output == "":
 			return err
+		case a.JSON:
+			return a.PrintJSON(done)
 		}
-		if c.toStdout() {
-			_, err := x.ToStream(a.Ctx, a.Stdout)
-			return err
-		}
-		done, err := x.ToFile(a.Ctx, c.Output)
-		if err != nil {
-			return err
-		}
-		return exported(a, c.Format, c.Output, done)
+		return a.Note(fmt.Sprintf("payledger: %s: %s read, up to position %d", done.Output, cli.Count(done.Events, "event"), done.Position))
 	})
 }
 
-// verifierKey is the key that goes into a bundle.
-func (c exportCmd) verifierKey() (string, error) {
-	if c.File != "" {
-		return export.FileKey(c.File)
+func (c exportCmd) write(a *cli.App, m *cli.Client) (done export.Done, err error) {
+	if c.Format == "bundle" {
+		key, err := export.BundleKey(c.File, datadir.Dir(c.Data))
+		if err != nil {
+			return done, err
+		}
+		return export.WriteBundle(a.Ctx, m, key, c.Options, a.Stderr)
 	}
-	return export.DirectoryKey(datadir.Dir(c.Data))
-}
-
-// exported says what has been written.
-func exported(a *cli.App, format, name string, done export.Done) error {
-	if a.JSON {
-		return a.PrintJSON(struct {
-			Format   string `json:"format"`
-			Output   string `json:"output"`
-			Events   uint64 `json:"events"`
-			Position uint64 `json:"position"`
-		}{format, name, done.Events, uint64(done.Position)})
+	c.Progress = cli.Progress(a.Stderr, "Exporting")
+	x, err := export.New(a.Ctx, m, c.Options)
+	if err != nil {
+		return done, err
 	}
-	_, err := fmt.Fprintf(a.Stderr, "payledger: %s: %s read, up to position %d\n", name, cli.Count(done.Events, "event"), done.Position)
-	return err
+	if c.Output == "" || c.Output == "-" {
+		_, err = x.ToStream(a.Ctx, a.Stdout)
+		return done, err
+	}
+	return x.ToFile(a.Ctx)
 }

@@ -83,19 +83,28 @@ func (b *Bundle) unreadable(err error) error {
 	return cli.Errorf(cli.ExitDirectory, "%s cannot be read: %w", b.Path, err)
 }
 
-// isEvents reports whether an entry holds the events.
-func isEvents(h *tar.Header) bool {
-	return h.Typeflag == tar.TypeReg && path.Base(h.Name) == EventsFile
+// EventLines are the lines of a bundle's events where they lie in the archive.
+type EventLines struct {
+	*io.SectionReader
+	io.Closer
 }
 
-// Events calls fn with the lines of the events.
-func (b *Bundle) Events(fn func(io.Reader) error) error {
-	return b.each(func(h *tar.Header, r io.Reader) error {
-		if !isEvents(h) {
-			return nil
+// OpenEvents finds the events.
+func (b *Bundle) OpenEvents() (*EventLines, error) {
+	f, err := os.Open(b.Path)
+	if err != nil {
+		return nil, err
+	}
+	for in := tar.NewReader(f); ; {
+		h, err := in.Next()
+		if err != nil {
+			return nil, errors.Join(b.unreadable(err), f.Close())
 		}
-		return fn(r)
-	})
+		if h.Typeflag == tar.TypeReg && path.Base(h.Name) == EventsFile {
+			start, err := f.Seek(0, io.SeekCurrent) // tar reads whole blocks, no further
+			return &EventLines{io.NewSectionReader(f, start, h.Size), f}, err
+		}
+	}
 }
 
 // CheckpointName names the bundle's checkpoint in messages.
@@ -112,62 +121,58 @@ type Contents struct {
 // Survey reads everything but the events' content. A repacked bundle may be in a directory of the
 // archive: files outside of the events' directory are not part of it, and keep their names.
 func (b *Bundle) Survey() (Contents, error) {
-	c := Contents{sums: make(map[string]string), Small: make(map[string][]byte)}
+	type entry struct {
+		name, sum string // no sum: it is no regular file
+		small     []byte
+	}
+	var all []entry
 	root := ""
 	err := b.each(func(h *tar.Header, r io.Reader) error {
-		name := h.Name
-		switch _, twice := c.sums[name]; {
-		case twice:
-			return cli.Errorf(cli.ExitDirectory, "%s holds %s twice", b.Path, name)
-		case len(c.sums)+len(c.odd) == maxBundleFiles:
+		e := entry{name: h.Name}
+		switch {
+		case len(all) == maxBundleFiles:
 			return cli.Errorf(cli.ExitDirectory, "%s is not a bundle, it holds more than %d files", b.Path, maxBundleFiles)
 		case h.Typeflag != tar.TypeReg:
-			c.odd = append(c.odd, name)
+			all = append(all, e)
 			return nil
 		}
 		sum := sha256.New()
 		var keep bytes.Buffer
-		switch path.Base(name) {
+		switch path.Base(e.name) {
 		case EventsFile:
 			if root != "" {
 				return cli.Errorf(cli.ExitDirectory, "%s holds %s twice", b.Path, EventsFile)
 			}
-			root = path.Dir(name)
+			root = path.Dir(e.name)
 		case CheckpointFile, KeyFile, ManifestFile:
 			if h.Size > maxBundleSmall {
-				return cli.Errorf(cli.ExitDirectory, "%s: %s has %d bytes, that is not one", b.Path, name, h.Size)
+				return cli.Errorf(cli.ExitDirectory, "%s: %s has %d bytes, that is not one", b.Path, e.name, h.Size)
 			}
 			r = io.TeeReader(r, &keep)
 		}
 		if _, err := io.Copy(sum, r); err != nil {
 			return b.unreadable(err)
 		}
-		c.sums[name], c.Small[name] = hex.EncodeToString(sum.Sum(nil)), keep.Bytes()
+		e.sum, e.small = hex.EncodeToString(sum.Sum(nil)), keep.Bytes()
+		all = append(all, e)
 		return nil
 	})
 	if err == nil && root == "" {
 		err = cli.Errorf(cli.ExitDirectory, "%s is not a bundle, it has no %s", b.Path, EventsFile)
 	}
-	if err != nil {
-		return c, err
-	}
-	return b.within(root+"/", c)
-}
-
-// within takes the bundle's directory from the names.
-func (b *Bundle) within(root string, c Contents) (Contents, error) {
-	out := Contents{sums: make(map[string]string), Small: make(map[string][]byte)}
-	for name, sum := range c.sums {
-		short := strings.TrimPrefix(name, root)
-		if _, twice := out.sums[short]; twice {
-			return out, cli.Errorf(cli.ExitDirectory, "%s holds %s twice", b.Path, short)
+	c := Contents{sums: make(map[string]string), Small: make(map[string][]byte)}
+	for _, e := range all {
+		name := strings.TrimPrefix(e.name, root+"/")
+		if e.sum == "" {
+			c.odd = append(c.odd, name)
+			continue
 		}
-		out.sums[short], out.Small[short] = sum, c.Small[name]
+		if _, twice := c.sums[name]; twice && err == nil {
+			err = cli.Errorf(cli.ExitDirectory, "%s holds %s twice", b.Path, name)
+		}
+		c.sums[name], c.Small[name] = e.sum, e.small
 	}
-	for _, name := range c.odd {
-		out.odd = append(out.odd, strings.TrimPrefix(name, root))
-	}
-	return out, nil
+	return c, err
 }
 
 // OpenFailed gives an error of the file system the exit code of a missing or

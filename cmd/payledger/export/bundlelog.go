@@ -1,14 +1,12 @@
 package export
 
 import (
-	"archive/tar"
 	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"slices"
 	"time"
 
@@ -23,8 +21,7 @@ import (
 // Log is the log in a bundle, an eventstore.Store that can only be read: where it lies, so that its
 // size does not matter. Of a record, Prev is only the position before it.
 type Log struct {
-	file   *os.File
-	lines  *io.SectionReader
+	lines  *EventLines
 	marks  []mark // every markEach events
 	last   eventstore.Position
 	signed []byte // the bundle's checkpoint
@@ -76,7 +73,7 @@ func (b *Bundle) CheckedLog(ctx context.Context, given datadir.TrustAnchors, pro
 		}
 		pinned = append(pinned, own)
 	}
-	if err := l.open(b); err != nil {
+	if l.lines, err = b.OpenEvents(); err != nil {
 		return nil, "", OpenFailed(err)
 	}
 	err = l.check(ctx, pinned, progress)
@@ -87,24 +84,6 @@ func (b *Bundle) CheckedLog(ctx context.Context, given datadir.TrustAnchors, pro
 		return refuse("%v", errors.Join(err, l.Close()))
 	}
 	return l, note, nil
-}
-
-// open finds the events in the archive.
-func (l *Log) open(b *Bundle) (err error) {
-	if l.file, err = os.Open(b.Path); err != nil {
-		return err
-	}
-	for in := tar.NewReader(l.file); ; {
-		h, err := in.Next()
-		if err != nil {
-			return errors.Join(b.unreadable(err), l.file.Close())
-		}
-		if isEvents(h) {
-			start, err := l.file.Seek(0, io.SeekCurrent) // tar reads whole blocks, no further
-			l.lines = io.NewSectionReader(l.file, start, h.Size)
-			return err
-		}
-	}
 }
 
 // check reads all events once, and compares their tree with the checkpoints.
@@ -267,4 +246,4 @@ func (l *Log) LastOf(context.Context, eventstore.Filter) (eventstore.Position, e
 }
 
 // Close implements eventstore.Store.
-func (l *Log) Close() error { return l.file.Close() }
+func (l *Log) Close() error { return l.lines.Close() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"hash"
 	"io"
 	"iter"
 
@@ -41,17 +40,33 @@ func (b *Bundle) Verify(ctx context.Context, o audit.Options, progress func(done
 	if !stated.LogID.IsZero() {
 		o.Origin = translog.Origin(stated.LogID)
 	}
-	var report *audit.Report
-	written := newJournalSum()
-	err = b.Events(func(r io.Reader) error {
-		report, err = audit.Check(ctx, written.passing(audit.Lines(r)), o)
-		return err
-	})
+	journal, written := newFormat("hledger"), sha256.New()
+	_, _ = io.WriteString(written, journal.header()) // never fails
+	var block []byte
+	lines, err := b.OpenEvents()
+	if err != nil {
+		return nil, OpenFailed(err)
+	}
+	defer lines.Close() // only read
+	report, err := audit.Check(ctx, func(after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
+		return func(yield func(eventstore.Stored, error) bool) {
+			for r, err := range audit.Lines(lines)(after) {
+				if err == nil {
+					// The check reports an event that cannot be decoded.
+					block, _ = journal.render(block[:0], r)
+					_, _ = written.Write(block)
+				}
+				if !yield(r, err) {
+					return
+				}
+			}
+		}
+	}, o)
 	if err != nil {
 		return nil, OpenFailed(err)
 	}
 	// If events are missing or altered, that the journal differs too adds nothing.
-	if sum, ok := sums[JournalFile]; ok && report.OK() && sum != written.sum() {
+	if sum, ok := sums[JournalFile]; ok && report.OK() && sum != hex.EncodeToString(written.Sum(nil)) {
 		report.Add(audit.Finding{Kind: audit.BadJournal, Detail: JournalFile + " is not the journal of the bundle's events"})
 	}
 	if _, ok := sums[ManifestFile]; ok {
@@ -66,35 +81,3 @@ func (b *Bundle) Verify(ctx context.Context, o audit.Options, progress func(done
 	}
 	return report, nil
 }
-
-// journalSum hashes the journal of the events that pass.
-type journalSum struct {
-	format format
-	hash   hash.Hash
-	block  []byte
-}
-
-func newJournalSum() *journalSum {
-	j := &journalSum{format: newFormat("hledger"), hash: sha256.New()}
-	j.hash.Write([]byte(j.format.header()))
-	return j
-}
-
-func (j *journalSum) passing(src audit.Source) audit.Source {
-	return func(after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
-		return func(yield func(eventstore.Stored, error) bool) {
-			for r, err := range src(after) {
-				if err == nil {
-					// The check reports an event that cannot be decoded.
-					j.block, _ = j.format.render(j.block[:0], r)
-					j.hash.Write(j.block)
-				}
-				if !yield(r, err) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (j *journalSum) sum() string { return hex.EncodeToString(j.hash.Sum(nil)) }

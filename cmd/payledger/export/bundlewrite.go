@@ -4,9 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,98 +19,68 @@ import (
 // checkpoint covers, no more and no fewer, the journal of them, the checkpoint and
 // the key it is signed with. With a project, all but its events and those that move its money are
 // opaque.
-func WriteBundle(ctx context.Context, m *cli.Client, key string, o Options, output string, stderr io.Writer) (done Done, err error) {
-	signed, point, err := freshCheckpoint(ctx, m, key)
+func WriteBundle(ctx context.Context, m *cli.Client, key string, o Options, stderr io.Writer) (done Done, err error) {
+	verifier, err := translog.ParseVerifier(key)
 	if err != nil {
 		return done, err
 	}
-	return done, whenWhole(output, func(unfinished string) error {
-		w := bundleWriter{m: m, dir: unfinished + ".parts", signed: signed, point: point, key: key, of: o, stderr: stderr}
-		if done, err = w.parts(ctx); err != nil {
+	signed, err := m.Text(ctx, "/admin/log/checkpoint", translog.MaxCheckpoint)
+	if err != nil {
+		return done, err
+	}
+	point, err := verifier.Open(signed)
+	if err != nil {
+		return done, err
+	}
+	err = whenWhole(o.Output, func(unfinished string) error {
+		dir := unfinished + ".parts"
+		file := func(name string) string { return filepath.Join(dir, name) }
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
-		return packBundle(unfinished, w.dir)
+		for _, part := range []struct{ name, format, doing string }{
+			{EventsFile, "jsonl", "Exporting events"}, {JournalFile, "hledger", "Writing the journal"},
+		} {
+			x := Pass{
+				Options: Options{Format: o.Format, Output: o.Output, Details: o.Details && part.name == EventsFile, Progress: cli.Progress(stderr, part.doing)},
+				m:       m, format: newFormat(part.format), whole: o.Project, last: point.Size,
+			}
+			if done, err = x.create(ctx, file(part.name)); err != nil {
+				return err
+			}
+		}
+		if err := datadir.WriteFileSynced(file(CheckpointFile), signed); err != nil {
+			return err
+		}
+		if err := datadir.WriteFileSynced(file(KeyFile), []byte(key+"\n")); err != nil {
+			return err
+		}
+		if err := writeManifest(dir, point, o.Project); err != nil {
+			return err
+		}
+		return packBundle(unfinished, dir)
 	})
+	return done, err
 }
 
-type bundleWriter struct {
-	m      *cli.Client
-	dir    string // of the unfinished files
-	signed []byte
-	point  translog.Checkpoint
-	key    string
-	of     Options
-	stderr io.Writer
-}
-
-// parts writes the files of a bundle into a new directory.
-func (w bundleWriter) parts(ctx context.Context) (done Done, err error) {
-	if err := os.Mkdir(w.dir, 0o700); err != nil {
-		return done, err
-	}
-	file := func(name string) string { return filepath.Join(w.dir, name) }
-	for _, part := range []struct{ name, format, doing string }{
-		{EventsFile, "jsonl", "Exporting events"}, {JournalFile, "hledger", "Writing the journal"},
-	} {
-		x := Pass{
-			m: w.m, format: newFormat(part.format), whole: w.of.Project, details: w.of.Details && part.name == EventsFile,
-			last: w.point.Size, progress: cli.Progress(w.stderr, part.doing),
+// BundleKey is the verifier key for a bundle of the log in a file, or else of a directory's log.
+func BundleKey(file string, d datadir.Dir) (string, error) {
+	if file == "" {
+		key, err := d.OwnVerifierKey()
+		if err == nil && key == "" {
+			err = cli.Errorf(cli.ExitDirectory, "%s has no log.key, so there is no signed checkpoint to put into a bundle", d)
 		}
-		written, err := x.create(ctx, file(part.name))
-		if err != nil {
-			return done, err
-		}
-		if part.name == EventsFile {
-			done = written
-		}
+		return key, err
 	}
-	if err := datadir.WriteFileSynced(file(CheckpointFile), w.signed); err != nil {
-		return done, err
-	}
-	if err := datadir.WriteFileSynced(file(KeyFile), []byte(w.key+"\n")); err != nil {
-		return done, err
-	}
-	return done, writeManifest(w.dir, w.point, w.of.Project)
-}
-
-// DirectoryKey is the verifier key for a bundle of a directory's log.
-func DirectoryKey(d datadir.Dir) (string, error) {
-	key, err := d.OwnVerifierKey()
-	if err == nil && key == "" {
-		err = cli.Errorf(cli.ExitDirectory, "%s has no log.key, so there is no signed checkpoint to put into a bundle", d)
-	}
-	return key, err
-}
-
-// FileKey is the verifier key for a bundle of the log in a file.
-func FileKey(name string) (string, error) {
-	b, err := OpenBundle(name)
+	b, err := OpenBundle(file)
 	if err != nil {
 		return "", err
 	}
 	if b == nil {
-		return "", cli.Errorf(cli.ExitUsage, "%s holds no signed checkpoint to put into a bundle: export it from a data directory, or from a bundle", name)
+		return "", cli.Errorf(cli.ExitUsage, "%s holds no signed checkpoint to put into a bundle: export it from a data directory, or from a bundle", file)
 	}
 	in, err := b.Survey()
 	return strings.TrimSpace(string(in.Small[KeyFile])), OpenFailed(err)
-}
-
-// freshCheckpoint asks for a checkpoint and opens it with the key.
-func freshCheckpoint(ctx context.Context, m *cli.Client, key string) (signed []byte, point translog.Checkpoint, err error) {
-	verifier, err := translog.ParseVerifier(key)
-	if err != nil {
-		return nil, point, err
-	}
-	resp, err := m.Send(ctx, http.MethodGet, "/admin/log/checkpoint", nil)
-	if err != nil {
-		return nil, point, err
-	}
-	defer resp.Body.Close()
-	if signed, err = io.ReadAll(io.LimitReader(resp.Body, translog.MaxCheckpoint)); err != nil {
-		return nil, point, fmt.Errorf("reading the checkpoint: %w", err)
-	}
-	point, err = verifier.Open(signed)
-	return signed, point, err
 }
 
 func copyInto(w io.Writer, name string) error {

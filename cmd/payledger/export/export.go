@@ -10,9 +10,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/datadir"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/httpapi/wire"
@@ -20,23 +23,25 @@ import (
 
 // Options say what to write.
 type Options struct {
-	Format   string // jsonl, csv or hledger
-	Project  string // "" for all
-	After    eventstore.Position
-	Details  bool // of payments that were not erased; only in jsonl
-	Progress func(done, total eventstore.Position)
+	Format  string              `help:"What to write: jsonl, csv, hledger or bundle." enum:"jsonl,csv,hledger,bundle" default:"jsonl"`
+	Output  string              `help:"File to write; a bundle is a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
+	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
+	After   eventstore.Position `help:"Start after this position." placeholder:"POSITION"`
+	Details bool                `name:"with-details" help:"Write the details of payments that were not erased, too. Only in jsonl and a bundle."`
+
+	Progress func(done, total eventstore.Position) `kong:"-"`
 }
+
+const exportBuffer = 1 << 18
 
 // Pass is one pass over the log, written in one format.
 type Pass struct {
-	m        *cli.Client
-	format   format
-	project  string
-	after    eventstore.Position
-	details  bool
-	last     eventstore.Position // where to stop
-	whole    string              // the only project whose events are not opaque; "": all
-	progress func(done, total eventstore.Position)
+	Options
+
+	m      *cli.Client
+	format format
+	last   eventstore.Position // where to stop
+	whole  string              // the only project whose events are not opaque; "": all
 }
 
 // New begins an export that ends at the newest event there is now.
@@ -48,13 +53,15 @@ func New(ctx context.Context, m *cli.Client, o Options) (*Pass, error) {
 	if uint64(o.After) > books.Position {
 		return nil, cli.Errorf(cli.ExitRefused, "--after: The log ends before this position, at %d.", books.Position)
 	}
-	return &Pass{m: m, format: newFormat(o.Format), project: o.Project, after: o.After, details: o.Details, last: eventstore.Position(books.Position), progress: o.Progress}, nil
+	return &Pass{Options: o, m: m, format: newFormat(o.Format), last: eventstore.Position(books.Position)}, nil
 }
 
 // Done is what came of an export.
 type Done struct {
-	Events   uint64              // that were read
-	Position eventstore.Position // up to which the file has the log
+	Format   string              `json:"format"`
+	Output   string              `json:"output"`
+	Events   uint64              `json:"events"`   // that were read
+	Position eventstore.Position `json:"position"` // up to which the file has the log
 }
 
 // events calls fn for each event after a position, up to the last one.
@@ -63,13 +70,13 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 		return 0, nil
 	}
 	q := url.Values{"after": {strconv.FormatUint(uint64(after), 10)}}
-	if x.project != "" {
-		q.Set("project", x.project)
+	if x.Project != "" {
+		q.Set("project", x.Project)
 	}
 	if x.whole != "" {
 		q.Set("whole", x.whole)
 	}
-	if x.details {
+	if x.Details {
 		q.Set("details", "true")
 	}
 	resp, err := x.m.Send(ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
@@ -85,7 +92,7 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 			return read, fmt.Errorf("what the server sent after position %d is no event: %w", at, err)
 		case err != nil:
 			return read, fmt.Errorf("the server ended the stream of events after position %d: look for the reason with \"payledger verify\", then export again: %w", at, err)
-		case r.Position <= at, x.project == "" && r.Position != at+1:
+		case r.Position <= at, x.Project == "" && r.Position != at+1:
 			return read, fmt.Errorf("the server sent position %d after %d", r.Position, at)
 		case r.Position > x.last:
 			return read, nil
@@ -95,12 +102,12 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 		}
 		at = r.Position
 		read++
-		x.progress(at, x.last)
+		x.Progress(at, x.last)
 		if at == x.last {
 			return read, nil
 		}
 	}
-	if x.project == "" {
+	if x.Project == "" {
 		return read, fmt.Errorf("the server ended the stream of events after position %d of %d: export again", at, x.last)
 	}
 	return read, nil
@@ -113,7 +120,7 @@ func (x *Pass) ToStream(ctx context.Context, w io.Writer) (read uint64, err erro
 		return 0, err
 	}
 	var block []byte
-	read, err = x.events(ctx, x.after, func(r eventstore.Stored) error {
+	read, err = x.events(ctx, x.After, func(r eventstore.Stored) error {
 		var err error
 		if block, err = x.format.render(block[:0], r); err != nil {
 			return err
@@ -122,4 +129,42 @@ func (x *Pass) ToStream(ctx context.Context, w io.Writer) (read uint64, err erro
 		return err
 	})
 	return read, errors.Join(err, out.Flush())
+}
+
+// ToFile writes the export to Options.Output, which does not exist yet, and syncs it.
+func (x *Pass) ToFile(ctx context.Context) (done Done, err error) {
+	err = whenWhole(x.Output, func(unfinished string) error {
+		done, err = x.create(ctx, unfinished)
+		return err
+	})
+	return done, err
+}
+
+// whenWhole has a file or directory written under a temporary name, and renames it once it is
+// complete: an interrupted export leaves nothing that looks finished.
+func whenWhole(name string, create func(unfinished string) error) (err error) {
+	name = filepath.Clean(name)
+	if _, err := os.Lstat(name); err == nil {
+		return fmt.Errorf("%s exists: choose another name", name)
+	}
+	work, err := datadir.NewScratch(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, work.Remove()) }()
+	unfinished := work.File(filepath.Base(name))
+	if err := create(unfinished); err != nil {
+		return err
+	}
+	return datadir.MoveInto(unfinished, name, false)
+}
+
+func (x *Pass) create(ctx context.Context, name string) (Done, error) {
+	done := Done{Format: x.Format, Output: x.Output, Position: max(x.last, x.After)}
+	f, err := datadir.CreatePrivate(name)
+	if err != nil {
+		return done, err
+	}
+	done.Events, err = x.ToStream(ctx, f)
+	return done, errors.Join(err, f.Sync(), f.Close())
 }

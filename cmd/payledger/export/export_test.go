@@ -95,12 +95,18 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func exportOf(m *cli.Client, format string, last eventstore.Position) *Pass {
-	return &Pass{m: m, format: newFormat(format), last: last, progress: func(_, _ eventstore.Position) {}}
+	return &Pass{m: m, format: newFormat(format), last: last, Options: Options{Progress: func(_, _ eventstore.Position) {}}}
+}
+
+func toFile(t *testing.T, x *Pass, name string) (Done, error) {
+	t.Helper()
+	x.Output = name
+	return x.ToFile(t.Context())
 }
 
 func exported(t *testing.T, x *Pass, name string) string {
 	t.Helper()
-	if _, err := x.ToFile(t.Context(), name); err != nil {
+	if _, err := toFile(t, x, name); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(name)
@@ -119,7 +125,7 @@ func TestExportOfAProject(t *testing.T) {
 	for _, format := range formats() {
 		for _, project := range []string{"", "prj_1"} {
 			x := exportOf(m, format, eventstore.Position(len(records)))
-			x.project = project
+			x.Project = project
 			whole := exported(t, x, filepath.Join(t.TempDir(), "whole"))
 			if !strings.Contains(whole, "prj_1") || strings.Contains(whole, "prj_0") != (project == "") {
 				t.Errorf("%s of %q:\n%s", format, project, whole)
@@ -142,7 +148,7 @@ func TestExportNoticesABrokenStream(t *testing.T) {
 		dir := t.TempDir()
 		name := filepath.Join(dir, "broken")
 		for _, cut := range []int{1, 600, len(jsonl) / 2, bytes.LastIndexByte(jsonl[:len(jsonl)/2], '\n') + 1} {
-			_, err := exportOf(serveRecords(records, cut), format, last).ToFile(t.Context(), name)
+			_, err := toFile(t, exportOf(serveRecords(records, cut), format, last), name)
 			if err == nil {
 				t.Fatalf("%s: the stream broke off behind byte %d and nobody noticed", format, cut)
 			}
@@ -153,7 +159,7 @@ func TestExportNoticesABrokenStream(t *testing.T) {
 	}
 	// A record that is left out is noticed too.
 	gap := slices.Delete(slices.Clone(records), 3, 4)
-	if _, err := exportOf(serveRecords(gap, 0), "jsonl", last).ToFile(t.Context(), filepath.Join(t.TempDir(), "x")); err == nil {
+	if _, err := toFile(t, exportOf(serveRecords(gap, 0), "jsonl", last), filepath.Join(t.TempDir(), "x")); err == nil {
 		t.Error("a gap went unnoticed")
 	}
 }

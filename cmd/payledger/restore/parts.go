@@ -105,7 +105,14 @@ func (c *collected) addBundle(b *export.Bundle) error {
 	}
 	c.parts = append(c.parts, &part{
 		name: b.Path, log: manifest.LogID, checkpoint: in.Small[export.CheckpointFile], key: in.Small[export.KeyFile],
-		records: lines(stated, b.Events),
+		records: lines(stated, func(fn func(io.Reader) error) error {
+			events, err := b.OpenEvents()
+			if err != nil {
+				return err
+			}
+			defer events.Close() //nolint:errcheck // opened only for reading
+			return fn(events)
+		}),
 	})
 	return nil
 }
