@@ -56,7 +56,11 @@ func (c backupCmd) Run(a *cli.App) (err error) {
 	if c.File == "-" {
 		return cli.Errorf(cli.ExitUsage, "a backup is read again once it was written, so standard output will not do: name a file")
 	}
-	for _, name := range c.files() {
+	written := []string{c.File}
+	if c.WithKeys {
+		written = append(written, datadir.KeysFileOf(c.File))
+	}
+	for _, name := range written {
 		for _, own := range datadir.Dir(c.Data).Files() {
 			if datadir.SameFile(name, own) {
 				return cli.Errorf(cli.ExitUsage, "%s belongs to the data directory itself: choose another name", name)
@@ -95,16 +99,21 @@ func (c backupCmd) Run(a *cli.App) (err error) {
 	if err != nil {
 		return fmt.Errorf("copying the log: %w", err)
 	}
-	p, err := datadir.VerifyFile(a.Ctx, tmp.Name(), cli.Progress(a.Stderr, "Checking the copy"), nil)
+	log, last, err := datadir.VerifyFile(a.Ctx, tmp.Name(), cli.Progress(a.Stderr, "Checking the copy"), nil)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the copy is not what the log should be, and was removed: %w", err)
-	case p.Last != report.Position:
-		return fmt.Errorf("the copy ends at position %d instead of %d, and was removed: try again", p.Last, report.Position)
+	case last != report.Position:
+		return fmt.Errorf("the copy ends at position %d instead of %d, and was removed: try again", last, report.Position)
 	}
-	report.Log = p.Log
+	report.Log = log
 	if keys != nil {
-		if err := work.Place(report.KeysFile, keys, c.Force); err != nil {
+		packed := work.File("ledger.db.keys")
+		err := datadir.WriteFileSynced(packed, keys)
+		if err == nil {
+			err = datadir.MoveInto(packed, report.KeysFile, c.Force)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -112,13 +121,6 @@ func (c backupCmd) Run(a *cli.App) (err error) {
 		return err
 	}
 	return c.tell(a, report)
-}
-
-func (c backupCmd) files() []string {
-	if c.WithKeys {
-		return []string{c.File, datadir.KeysFileOf(c.File)}
-	}
-	return []string{c.File}
 }
 
 // copyLog copies the log from the server that runs on the directory, or else

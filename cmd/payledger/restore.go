@@ -11,21 +11,13 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/restore"
-	"payledger/eventstore"
 )
 
 // restoreCmd puts a backup, what was exported, or what several sources have
 // together, in the place of a directory's event log.
 type restoreCmd struct {
 	admincmd.Directory
-	File string   `arg:"" help:"Backup, bundle or export in JSON Lines to restore; or, as for --then, EVENTS."`
-	Then []string `help:"What has the events that FILE lacks: an export or bundle, a ledger.db or backup (damaged or not), a directory of JetStream, or EVENTS, the directory's own or that of --nats-url; may be given more than once." placeholder:"EVENTS|FILE" sep:"none"`
-	cli.NATSURLFlags
-	Until       eventstore.Position `help:"Restore the events up to here only. Readable ones after it are saved in a file." placeholder:"POSITION"`
-	Keys        string              `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
-	Force       bool                `help:"Restore although the directory's log has events that FILE lacks, or is another log, or no checkpoint proves FILE. Replaced files are renamed."`
-	Checkpoint  []string            `help:"Signed checkpoint that proves an export; may be given more than once. Those of a bundle and of the directory need not be named." placeholder:"FILE"`
-	VerifierKey []string            `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory, or of the bundle." placeholder:"KEY|FILE" sep:"none"`
+	restore.Options
 }
 
 // Help is shown by --help.
@@ -74,19 +66,15 @@ use; 5 an event would be lost, or nothing proves it. Then nothing was changed.`
 // Run restores the file.
 func (c restoreCmd) Run(a *cli.App) error {
 	defer process.RoomyHeap()() //nolint:errcheck // it answers none
-	actor, err := a.Actor()
-	if err != nil {
+	var err error
+	if c.Actor, err = a.Actor(); err != nil {
 		return err
 	}
-	external, err := c.External(zerolog.New(a.Stderr))
-	if err != nil {
+	if c.Bus, err = c.External(zerolog.New(a.Stderr)); err != nil {
 		return err
 	}
-	done, err := restore.Run(a.Ctx, restore.Options{
-		Actor: actor,
-		Data:  datadir.Dir(c.Data), File: c.File, Then: c.Then, NATS: external, Until: c.Until, Keys: c.Keys, Force: c.Force,
-		Checkpoints: c.Checkpoint, VerifierKeys: c.VerifierKey, Stderr: a.Stderr,
-	})
+	c.Stderr = a.Stderr
+	done, err := restore.Run(a.Ctx, datadir.Dir(c.Data), c.Options)
 	if err != nil {
 		if a.JSON && len(done.Findings) > 0 {
 			return errors.Join(err, a.PrintJSON(done))

@@ -19,7 +19,9 @@ import (
 
 	"payledger/cmd/payledger/cli"
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/translog"
 )
 
 // Dir is a data directory:
@@ -104,17 +106,27 @@ func (d Dir) Files() []string {
 	}
 }
 
-// Owns reports whether a directory without a log may hold the file.
-func (d Dir) Owns(name string) bool {
-	return slices.ContainsFunc(d.Files(), func(own string) bool {
-		base := filepath.Base(own)
-		return name == base || strings.HasPrefix(name, base+".")
-	})
+// HoldsOnly refuses a directory, which need not exist, with others than these files, finished or not.
+// choose is what to name instead.
+func (d Dir) HoldsOnly(files []string, choose string) error {
+	if err := Sweep(string(d)); err != nil {
+		return cli.Errorf(cli.ExitDirectory, "%w", err)
+	}
+	entries, err := os.ReadDir(string(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return cli.Errorf(cli.ExitDirectory, "looking into %s: %w", d, err)
+	}
+	for _, e := range entries {
+		if !slices.ContainsFunc(files, func(own string) bool { return strings.HasPrefix(e.Name()+".", filepath.Base(own)+".") }) {
+			return cli.Errorf(cli.ExitDirectory, "%s holds other files (%s): choose %s", d, e.Name(), choose)
+		}
+	}
+	return nil
 }
 
 // Initialise makes the directory, which may exist if it is empty. The log comes last, under its
 // final name only when it is whole: a directory without it is not a data directory yet, and
-// initialising it again continues.
+// initialising it again continues, with the keys that are there.
 func (d Dir) Initialise() error {
 	if err := d.Make("master.key", "log.key", "checkpoint"); err != nil {
 		return err
@@ -126,17 +138,26 @@ func (d Dir) Initialise() error {
 			return cli.Errorf(cli.ExitDirectory, "making the master key: %w", err)
 		}
 	}
-	id, err := d.plannedLogID()
-	if err != nil {
-		return err
-	}
-	if id.IsZero() {
-		id = domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
+	if !Exists(d.LogKey()) {
+		id := domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
 		if err := d.makeLogKey(id, func(string) error { return nil }); err != nil {
 			return cli.Errorf(cli.ExitDirectory, "making the log's key: %w", err)
 		}
 	}
-	if err := d.signEmpty(); err != nil {
+	s, err := d.ReadLogKey()
+	if err != nil {
+		return err
+	}
+	id, ok := translog.LogOf(s.Origin())
+	if !ok {
+		return cli.Errorf(cli.ExitDirectory, "%s is not the key of a log of payledger, but of %s: choose a new or empty directory", d.LogKey(), s.Origin())
+	}
+	var empty translog.Edge // so that there is a checkpoint as long as there is a log
+	signed, err := s.Sign(translog.Checkpoint{Origin: s.Origin(), Root: empty.Root()})
+	if err == nil {
+		err = WriteFileSynced(d.Checkpoint(), signed)
+	}
+	if err != nil {
 		return cli.Errorf(cli.ExitDirectory, "signing the first checkpoint: %w", err)
 	}
 	if err := bolt.Init(d.Ledger(), id); err != nil {
@@ -152,18 +173,8 @@ func (d Dir) Make(left ...string) error {
 	if _, err := os.Stat(d.Ledger()); err == nil {
 		return cli.Errorf(cli.ExitDirectory, "%s is a data directory already: its ledger.db was left as it is", d)
 	}
-	if err := Sweep(string(d)); err != nil {
-		return cli.Errorf(cli.ExitDirectory, "%w", err)
-	}
-	entries, err := os.ReadDir(string(d))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return cli.Errorf(cli.ExitDirectory, "looking into %s: %w", d, err)
-	}
-	left = append(left, "ledger.db")
-	for _, e := range entries {
-		if !slices.ContainsFunc(left, func(name string) bool { return strings.HasPrefix(e.Name(), name) }) {
-			return cli.Errorf(cli.ExitDirectory, "%s holds other files (%s): choose a new or empty directory", d, e.Name())
-		}
+	if err := d.HoldsOnly(append(left, "ledger.db"), "a new or empty directory"); err != nil {
+		return err
 	}
 	if err := makeDirSynced(filepath.Clean(string(d))); err != nil {
 		return cli.Errorf(cli.ExitDirectory, "making %s: %w", d, err)
@@ -253,6 +264,35 @@ func (d Dir) OpenReadOnly() (*bolt.Store, error) {
 		return nil, cli.Errorf(cli.ExitDirectory, "opening the event log: %w", err)
 	}
 	return store, nil
+}
+
+// VerifyFile reads a log that no process writes to from end to end: the
+// structure of the file, every record and index, every event. each is called
+// with every record, unless it is nil; its error ends the reading. It returns
+// which log it is and where it ends.
+func VerifyFile(ctx context.Context, path string, progress func(done, total eventstore.Position), each func(eventstore.Stored) error) (log domain.ID, last eventstore.Position, err error) {
+	store, err := bolt.OpenReadOnly(path)
+	if err != nil {
+		return log, 0, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if last, err = store.Last(ctx); err != nil {
+		return log, last, err
+	}
+	codec := eventstore.NewCodec()
+	for r, err := range store.Scan(ctx, 0, eventstore.Filter{}) {
+		if err == nil {
+			_, err = codec.Decode(r)
+		}
+		if err == nil && each != nil {
+			err = each(r)
+		}
+		if err != nil {
+			return log, last, err
+		}
+		progress(r.Position, last)
+	}
+	return store.LogID(), last, store.Verify(ctx)
 }
 
 // MasterKeys reads the keys by version, and the version in use.

@@ -100,16 +100,6 @@ func MoveInto(tmp, name string, replace bool) error {
 	return boltfile.SyncDir(filepath.Dir(name))
 }
 
-// Place writes a small private file under name, which it replaces only with
-// replace.
-func (s *Scratch) Place(name string, content []byte, replace bool) error {
-	tmp := s.File(filepath.Base(name))
-	if err := WriteFileSynced(tmp, content); err != nil {
-		return err
-	}
-	return MoveInto(tmp, name, replace)
-}
-
 // ErrExists is the error that a file is there already.
 func ErrExists(name string) error {
 	return fmt.Errorf("%s is there already: choose another name, or --force to replace it", name)

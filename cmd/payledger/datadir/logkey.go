@@ -51,67 +51,30 @@ func (d Dir) makeLogKey(log domain.ID, record func(verifierKey string) error) er
 		return err
 	}
 	s, err := translog.ParseSigner(key)
-	if err != nil {
-		return err
+	if err == nil {
+		err = record(s.VerifierKey())
 	}
-	if err := record(s.VerifierKey()); err != nil {
+	if err != nil {
 		return err
 	}
 	return WriteFileSynced(d.LogKey(), []byte(key+"\n"))
 }
 
-// plannedLogID is the id that a log yet to be made must have because its key
-// is there, made by an initialisation that went no further; zero for none.
-func (d Dir) plannedLogID() (domain.ID, error) {
-	if _, err := os.Stat(d.LogKey()); errors.Is(err, fs.ErrNotExist) {
-		return domain.ID{}, nil
-	}
-	s, err := d.ReadLogKey()
-	if err != nil {
-		return domain.ID{}, err
-	}
-	id, ok := translog.LogOf(s.Origin())
-	if !ok {
-		return domain.ID{}, cli.Errorf(cli.ExitDirectory, "%s is not the key of a log of payledger, but of %s: choose a new or empty directory", d.LogKey(), s.Origin())
-	}
-	return id, nil
-}
-
-// signEmpty signs a checkpoint of the empty log, so that there is one as long
-// as there is a log.
-func (d Dir) signEmpty() error {
-	s, err := d.ReadLogKey()
-	if err != nil {
-		return err
-	}
-	var empty translog.Edge
-	signed, err := s.Sign(translog.Checkpoint{Origin: s.Origin(), Root: empty.Root()})
-	if err != nil {
-		return err
-	}
-	return WriteFileSynced(d.Checkpoint(), signed)
-}
-
 // OwnVerifierKey derives the verifier key from the log's key, "" when the
 // directory has none.
 func (d Dir) OwnVerifierKey() (string, error) {
-	name := d.LogKey()
-	b, err := os.ReadFile(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if !Exists(d.LogKey()) {
 		return "", nil
-	case err != nil:
-		return "", cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
-	s, err := translog.ParseSigner(string(b))
+	s, err := d.ReadLogKey()
 	if err != nil {
-		return "", cli.Errorf(cli.ExitDirectory, "%s: %w", name, err)
+		return "", err
 	}
 	return s.VerifierKey(), nil
 }
 
-// RenewLogKey makes a key where there is none. record is called with the log and the
-// verifier key before anything changes in the directory.
+// RenewLogKey makes a key where there is none, and moves the newest checkpoint aside. record is called
+// with the log and the verifier key before anything changes in the directory.
 func (d Dir) RenewLogKey(stderr io.Writer, record func(log *bolt.Store, verifierKey string) error) (err error) {
 	store, err := d.Open(bolt.Options{})
 	if err != nil {
@@ -121,26 +84,21 @@ func (d Dir) RenewLogKey(stderr io.Writer, record func(log *bolt.Store, verifier
 	if _, err := os.Lstat(d.LogKey()); err == nil {
 		return cli.Errorf(cli.ExitDirectory, "%s is there already: it was left as it is", d.LogKey())
 	}
+	aside := d.Checkpoint() + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
 	err = d.makeLogKey(store.LogID(), func(key string) error {
 		if err := record(store, key); err != nil {
 			return err
 		}
-		return d.checkpointAside(stderr)
+		err := os.Rename(d.Checkpoint(), aside)
+		if err == nil {
+			fmt.Fprintf(stderr, "payledger: the newest checkpoint, signed with the lost key, is now %s\n", aside)
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return err
 	})
 	if err != nil {
 		return cli.Errorf(cli.ExitDirectory, "making the log's key: %w", err)
-	}
-	return nil
-}
-
-// checkpointAside moves the newest checkpoint aside.
-func (d Dir) checkpointAside(stderr io.Writer) error {
-	aside := d.Checkpoint() + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
-	switch err := os.Rename(d.Checkpoint(), aside); {
-	case err == nil:
-		fmt.Fprintf(stderr, "payledger: the newest checkpoint, signed with the lost key, is now %s\n", aside)
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
 	}
 	return nil
 }

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"math/bits"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"payledger/cmd/payledger/cli"
@@ -22,50 +20,30 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// collected is a log that is read event by event from one or more sources: backups
-// and ledger.db files, damaged or not, exports, bundles, EVENTS. At each position a
-// source with the event will do; where two have different ones, it is refused.
-// A checkpoint proves the events that it covers. After that, an event in a ledger.db
-// or in EVENTS counts, but one that only an export states needs Options.Force, and
-// so does one on a page that its ledger.db does not use.
-type collected struct {
-	Options
-
-	parts   []*part
-	log     domain.ID
-	own     bool // the directory's own ledger.db is a part
-	brought bool // the checkpoint was checked only with the key that came with it
-	work    *datadir.Scratch
-	closers []func() error
-
-	proved   eventstore.Position // a checkpoint proves the events up to here
-	findings []audit.Finding     // why it was refused
-	lacking  []audit.Lack
-	rest     string // file with the events after Options.Until, "" for none
-}
-
-// collect reads all sources and proves their events.
-func collect(ctx context.Context, o Options, pack datadir.KeyPack) (source, error) {
-	c := &collected{Options: o}
-	s := source{collected: c, write: c.write, close: c.close}
-	for _, name := range append([]string{o.File}, o.Then...) {
-		if err := c.add(ctx, name); err != nil {
-			return s, err
+// collect reads all sources and proves their events. At each position a source with the event will
+// do; where two have different ones, it is refused. A checkpoint proves the events that it covers.
+// After that, an event in a ledger.db or in EVENTS counts, but one that only an export states needs
+// Options.Force, and so does one on a page that its ledger.db does not use.
+func (r *restoring) collect(ctx context.Context, pack datadir.KeyPack) error {
+	r.write = r.build
+	for _, name := range append([]string{r.File}, r.Then...) {
+		if err := r.add(ctx, name); err != nil {
+			return err
 		}
 	}
-	check := audit.Options{Codec: eventstore.NewCodec(), Bare: true, Progress: cli.Progress(o.Stderr, "Checking the events")}
-	if err := c.prepare(&check, pack); err != nil {
-		return s, err
+	check := audit.Options{Codec: eventstore.NewCodec(), Bare: true, Progress: cli.Progress(r.Stderr, "Checking the events")}
+	if err := r.prepare(&check, pack); err != nil {
+		return err
 	}
-	m := begin(ctx, c.parts)
-	report, err := audit.Check(ctx, m.source(o.Until), check)
+	m := begin(ctx, r.parts)
+	report, err := audit.Check(ctx, m.source(r.Until), check)
 	m.stop()
 	if err != nil {
-		return s, export.OpenFailed(err)
+		return export.OpenFailed(err)
 	}
-	for _, p := range c.parts {
+	for _, p := range r.parts {
 		if p.trouble != "" {
-			fmt.Fprintf(o.Stderr, "payledger: %s: %s\n", p.name, p.trouble)
+			fmt.Fprintf(r.Stderr, "payledger: %s: %s\n", p.name, p.trouble)
 		}
 		if p.last > report.Last {
 			report.Add(audit.Finding{
@@ -74,51 +52,41 @@ func collect(ctx context.Context, o Options, pack datadir.KeyPack) (source, erro
 			})
 		}
 	}
-	if err := c.mayTake(report); err != nil {
-		return s, err
+	if err := r.mayTake(report); err != nil {
+		return err
 	}
-	s.log, s.last = c.log, report.Last
-	return s, c.mayTrust(report, m.unproved)
+	r.Position = report.Last
+	return r.mayTrust(report, m.unproved)
 }
 
-func (c *collected) close() (err error) {
-	for _, end := range c.closers {
-		err = errors.Join(err, end())
-	}
-	if c.work != nil {
-		err = errors.Join(err, c.work.Remove())
-	}
-	return err
-}
-
-// scratch is a directory for copies, in the data directory if that is there.
-func (c *collected) scratch() (_ *datadir.Scratch, err error) {
-	if c.work == nil {
-		dir := string(c.Data)
+// scratch is a directory for copies of sources, in the data directory if that is there.
+func (r *restoring) scratch() (_ *datadir.Scratch, err error) {
+	if r.work == nil {
+		dir := string(r.Data)
 		if !datadir.Exists(dir) {
 			dir = os.TempDir()
 		}
-		c.work, err = datadir.NewScratch(dir)
+		r.work, err = datadir.NewScratch(dir)
 	}
-	return c.work, err
+	return r.work, err
 }
 
 // prepare collects the checkpoints and the keys that open them, and finds the
 // log's id.
-func (c *collected) prepare(o *audit.Options, pack datadir.KeyPack) error {
-	given, err := datadir.ReadTrustAnchors(c.Checkpoints, c.VerifierKeys)
+func (r *restoring) prepare(o *audit.Options, pack datadir.KeyPack) error {
+	given, err := datadir.ReadTrustAnchors(r.Checkpoint, r.VerifierKey)
 	if err != nil {
 		return err
 	}
 	o.Checkpoints, o.Verifiers = given.Checkpoints, given.Verifiers
-	key, err := c.directoryKey(pack)
+	key, err := r.logKey(pack)
 	if err != nil {
 		return err
 	}
 	if key != nil && len(o.Verifiers) == 0 {
-		o.Verifiers = append(o.Verifiers, key)
+		o.Verifiers = append(o.Verifiers, key.Verifier())
 	}
-	for _, p := range c.parts {
+	for _, p := range r.parts {
 		if p.checkpoint == nil {
 			continue
 		}
@@ -128,80 +96,48 @@ func (c *collected) prepare(o *audit.Options, pack datadir.KeyPack) error {
 			if err != nil {
 				return cli.Errorf(cli.ExitDirectory, "%s: %s: %w", p.name, export.KeyFile, err)
 			}
-			o.Verifiers, c.brought = append(o.Verifiers, v), true
+			o.Verifiers, r.brought = append(o.Verifiers, v), true
 		}
 	}
-	if err := c.identify(o.Verifiers); err != nil {
+	if err := r.identify(o.Verifiers); err != nil {
 		return err
 	}
-	o.Origin = translog.Origin(c.log)
-	return c.addOwnCheckpoint(o)
-}
-
-// addOwnCheckpoint adds the directory's checkpoint, unless it is of another log:
-// then it is treated as a loss.
-func (c *collected) addOwnCheckpoint(o *audit.Options) error {
-	name := c.Data.Checkpoint()
-	b, err := os.ReadFile(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return cli.Errorf(cli.ExitDirectory, "%w", err)
-	}
-	for _, v := range o.Verifiers {
-		if _, err := v.Open(b); err == nil && v.Origin() == o.Origin {
-			o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: name, Signed: b})
-			break
-		}
+	o.Origin = translog.Origin(r.Log)
+	// The directory's checkpoint may be of another log: then it is treated as a loss.
+	if slices.ContainsFunc(o.Verifiers, func(v *translog.Verifier) bool {
+		_, err := v.Open(r.signed)
+		return err == nil && v.Origin() == o.Origin
+	}) {
+		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: r.Data.Checkpoint(), Signed: r.signed})
 	}
 	return nil
 }
 
-// directoryKey is the verifier key of the log.key that the directory will have
-// after the restore; nil for none.
-func (c *collected) directoryKey(pack datadir.KeyPack) (*translog.Verifier, error) {
-	d := c.Data
-	text, ok := pack.Files[filepath.Base(d.LogKey())]
-	if !ok {
-		own, err := d.OwnVerifierKey()
-		if err != nil || own == "" {
-			return nil, err
-		}
-		return translog.ParseVerifier(own)
-	}
-	s, err := translog.ParseSigner(text)
-	if err != nil {
-		return nil, cli.Errorf(cli.ExitDirectory, "the log.key in the file of keys: %w", err)
-	}
-	return translog.ParseVerifier(s.VerifierKey())
-}
-
 // identify finds the id of the log, which is the same in all sources that have it.
 // Lines do not: then it is that of the key.
-func (c *collected) identify(keys []*translog.Verifier) error {
+func (r *restoring) identify(keys []*translog.Verifier) error {
 	name := ""
-	for _, p := range c.parts {
+	for _, p := range r.parts {
 		switch id := repaired(p.log, keys); {
 		case id.IsZero():
-		case c.log.IsZero():
-			c.log, name = id, p.name
-		case c.log != id:
-			return cli.Errorf(cli.ExitDirectory, "%s is of the log %s, %s of another log, %s: name the sources of one log only", name, c.log, p.name, id)
+		case r.Log.IsZero():
+			r.Log, name = id, p.name
+		case r.Log != id:
+			return cli.Errorf(cli.ExitDirectory, "%s is of the log %s, %s of another log, %s: name the sources of one log only", name, r.Log, p.name, id)
 		}
 	}
 	switch {
-	case !c.log.IsZero():
+	case !r.Log.IsZero():
 		return nil
 	case len(keys) == 0:
 		return cli.Errorf(cli.ExitDirectory, "%s does not say of which log it is: put the log.key that belongs to it into %s, name a file of keys with --keys, "+
-			"or give the verifier key with --verifier-key. A bundle (\"payledger export --format bundle\") says it itself", c.File, c.Data)
+			"or give the verifier key with --verifier-key. A bundle (\"payledger export --format bundle\") says it itself", r.File, r.Data)
 	}
 	id, ok := translog.LogOf(keys[0].Origin())
 	if !ok {
 		return cli.Errorf(cli.ExitUsage, "the verifier key is that of %s, which is no log of payledger", keys[0].Origin())
 	}
-	c.log = id
+	r.Log = id
 	return nil
 }
 
@@ -227,83 +163,83 @@ func repaired(id domain.ID, keys []*translog.Verifier) domain.ID {
 // mayTake returns an error if events are missing, damaged or not as they were
 // signed. What the directory's own checkpoint says is no fault of the sources: it is
 // treated as a loss. With Options.Until, that events after it are missing is agreed.
-func (c *collected) mayTake(r *audit.Report) error {
-	for _, f := range r.Findings {
-		if f.Checkpoint != c.Data.Checkpoint() && (f.Kind != audit.Truncated || c.Until == 0) {
-			c.findings = append(c.findings, f)
+func (r *restoring) mayTake(report *audit.Report) error {
+	for _, f := range report.Findings {
+		if f.Checkpoint != r.Data.Checkpoint() && (f.Kind != audit.Truncated || r.Until == 0) {
+			r.Findings = append(r.Findings, f)
 		}
 	}
 	switch {
-	case len(c.findings) > 0:
-	case r.Last < c.Until:
-		return cli.Errorf(cli.ExitDirectory, "--until %d: the sources end at position %d. Nothing was changed", c.Until, r.Last)
-	case r.Last == 0 && slices.ContainsFunc(c.parts, func(p *part) bool { return p.trouble != "" }):
-		return cli.Errorf(cli.ExitDirectory, "nothing of a log can be read in %s. Nothing was changed", c.File)
+	case len(r.Findings) > 0:
+	case report.Last < r.Until:
+		return cli.Errorf(cli.ExitDirectory, "--until %d: the sources end at position %d. Nothing was changed", r.Until, report.Last)
+	case report.Last == 0 && slices.ContainsFunc(r.parts, func(p *part) bool { return p.trouble != "" }):
+		return cli.Errorf(cli.ExitDirectory, "nothing of a log can be read in %s. Nothing was changed", r.File)
 	default:
 		return nil
 	}
-	c.lacking = r.Lacking
-	if len(c.parts) > 1 {
-		c.listFaults(r.Found)
+	r.Lacking = report.Lacking
+	if len(r.parts) > 1 {
+		r.listFaults(report.Found)
 	}
-	first, advice := c.findings[0], "It has to be a whole export, without --project and --after, or --then names what has the rest"
-	if len(c.parts) > 1 {
+	first, advice := r.Findings[0], "It has to be a whole export, without --project and --after, or --then names what has the rest"
+	if len(r.parts) > 1 {
 		advice = "Name what has the rest with --then"
 	}
 	if first.Position > 1 {
 		advice += fmt.Sprintf("; --until %d leaves out what comes then", first.Position-1)
 	}
-	return cli.Errorf(cli.ExitDirectory, "%s cannot be restored: %s. %s. Nothing was changed", c.File, first, advice)
+	return cli.Errorf(cli.ExitDirectory, "%s cannot be restored: %s. %s. Nothing was changed", r.File, first, advice)
 }
 
 // maxShown bounds each list in the text.
 const maxShown = 20
 
-func (c *collected) listFaults(found int) {
-	for i, f := range c.findings {
+func (r *restoring) listFaults(found int) {
+	for i, f := range r.Findings {
 		if i == maxShown {
-			fmt.Fprintf(c.Stderr, "payledger: and %d more\n", found-i)
+			fmt.Fprintf(r.Stderr, "payledger: and %d more\n", found-i)
 			break
 		}
-		fmt.Fprintf(c.Stderr, "payledger: %s\n", f)
+		fmt.Fprintf(r.Stderr, "payledger: %s\n", f)
 	}
-	for i, l := range c.lacking {
+	for i, l := range r.Lacking {
 		if i == maxShown {
-			fmt.Fprintf(c.Stderr, "payledger: and more\n")
+			fmt.Fprintf(r.Stderr, "payledger: and more\n")
 			break
 		}
-		fmt.Fprintf(c.Stderr, "payledger: %s\n", l)
+		fmt.Fprintf(r.Stderr, "payledger: %s\n", l)
 	}
 }
 
 // mayTrust returns an error if nothing proves some events, unless Force is set.
-func (c *collected) mayTrust(r *audit.Report, unproved eventstore.Position) error {
-	for _, p := range r.Checkpoints {
+func (r *restoring) mayTrust(report *audit.Report, unproved eventstore.Position) error {
+	for _, p := range report.Checkpoints {
 		if p.Outcome == audit.OK {
-			c.proved = max(c.proved, eventstore.Position(p.Size))
+			r.Proved = max(r.Proved, eventstore.Position(p.Size))
 		}
 	}
-	detail := fmt.Sprintf("no checkpoint proves the last %d of the %d events in %s", r.Last-c.proved, r.Last, c.File)
-	if i := slices.IndexFunc(r.Findings, func(f audit.Finding) bool { return f.Kind == audit.WrongRoot }); i >= 0 {
-		detail += fmt.Sprintf(" (%s)", r.Findings[i])
+	detail := fmt.Sprintf("no checkpoint proves the last %d of the %d events in %s", report.Last-r.Proved, report.Last, r.File)
+	if i := slices.IndexFunc(report.Findings, func(f audit.Finding) bool { return f.Kind == audit.WrongRoot }); i >= 0 {
+		detail += fmt.Sprintf(" (%s)", report.Findings[i])
 	}
 	switch {
-	case c.proved < unproved && !c.Force:
+	case r.Proved < unproved && !r.Force:
 		return cli.Errorf(cli.ExitRefused, "%s: give one that was signed later with --checkpoint, or a bundle; with --force they are taken as they are", detail)
-	case c.proved < unproved:
-		fmt.Fprintf(c.Stderr, "payledger: %s\n", detail)
-	case c.brought:
-		fmt.Fprintf(c.Stderr, "payledger: the checkpoint of %s was checked with the key that came with it; --verifier-key checks it with yours\n", c.File)
+	case r.Proved < unproved:
+		fmt.Fprintf(r.Stderr, "payledger: %s\n", detail)
+	case r.brought:
+		fmt.Fprintf(r.Stderr, "payledger: the checkpoint of %s was checked with the key that came with it; --verifier-key checks it with yours\n", r.File)
 	}
 	return nil
 }
 
-// write writes the ledger.db, and next to it a file with the events after Options.Until.
-func (c *collected) write(ctx context.Context, to string) error {
-	m := begin(ctx, c.parts)
+// build writes the ledger.db, and next to it a file with the events after Options.Until.
+func (r *restoring) build(ctx context.Context, to string) error {
+	m := begin(ctx, r.parts)
 	defer m.stop()
-	show := cli.Progress(c.Stderr, "Writing the log")
-	last, err := bolt.Build(ctx, to, c.log, claimed(m.source(c.Until)(0), show))
+	show := cli.Progress(r.Stderr, "Writing the log")
+	last, err := bolt.Build(ctx, to, r.Log, claimed(m.source(r.Until)(0), show))
 	if err != nil {
 		return err
 	}
@@ -311,8 +247,8 @@ func (c *collected) write(ctx context.Context, to string) error {
 	if m.position() == 0 {
 		return nil
 	}
-	c.rest = to + ".rest.jsonl"
-	return m.writeRest(ctx, c.rest)
+	r.rest = to + ".rest.jsonl"
+	return m.writeRest(ctx, r.rest)
 }
 
 // writeRest writes what has not been taken as exported lines: each event, and

@@ -28,26 +28,26 @@ const jetStreamDir = "jetstream"
 
 func isJetStream(name string) bool { return datadir.Exists(filepath.Join(name, jetStreamDir)) }
 
-func (c *collected) addEvents(ctx context.Context) error {
-	if c.NATS.URL == "" {
-		return c.addJetStream(ctx, c.Data.NATS())
+func (r *restoring) addEvents(ctx context.Context) error {
+	if r.Bus.URL == "" {
+		return r.addJetStream(ctx, r.Data.NATS())
 	}
-	conn, err := bus.Connect(c.NATS, zerolog.Nop())
+	conn, err := bus.Connect(r.Bus, zerolog.Nop())
 	if err != nil {
 		return cli.Errorf(cli.ExitUsage, "--nats-url: %w", err)
 	}
 	defer conn.Close()
-	return c.copyEvents(ctx, Events+" of --nats-url", conn)
+	return r.copyEvents(ctx, Events+" of --nats-url", conn)
 }
 
 // addJetStream reads EVENTS from the files of a server that does not run. A server
 // runs on a copy of them, so that they do not change.
-func (c *collected) addJetStream(ctx context.Context, name string) error {
-	work, err := c.scratch()
+func (r *restoring) addJetStream(ctx context.Context, name string) error {
+	work, err := r.scratch()
 	if err != nil {
 		return err
 	}
-	dir := work.File(fmt.Sprintf("nats-%d", len(c.parts)))
+	dir := work.File(fmt.Sprintf("nats-%d", len(r.parts)))
 	defer os.RemoveAll(dir) //nolint:errcheck // with all of the scratch directory at the end
 	found, err := copyStream(name, dir)
 	switch {
@@ -66,7 +66,7 @@ func (c *collected) addJetStream(ctx context.Context, name string) error {
 		return err
 	}
 	defer conn.Close()
-	return c.copyEvents(ctx, filepath.Join(name, Events), conn)
+	return r.copyEvents(ctx, filepath.Join(name, Events), conn)
 }
 
 // copyStream copies the files of the stream EVENTS, of any account.
@@ -83,19 +83,19 @@ func copyStream(from, to string) (found bool, err error) {
 // copyEvents copies EVENTS into a file of exported lines, so that the server can
 // stop. Events that JetStream cannot read are left out, as they are in a damaged
 // ledger.db.
-func (c *collected) copyEvents(ctx context.Context, name string, conn *bus.Conn) error {
-	work, err := c.scratch()
+func (r *restoring) copyEvents(ctx context.Context, name string, conn *bus.Conn) error {
+	work, err := r.scratch()
 	if err != nil {
 		return err
 	}
-	f, err := datadir.CreatePrivate(work.File(fmt.Sprintf("events-%d.jsonl", len(c.parts))))
+	f, err := datadir.CreatePrivate(work.File(fmt.Sprintf("events-%d.jsonl", len(r.parts))))
 	if err != nil {
 		return err
 	}
-	c.closers = append(c.closers, f.Close)
+	r.closers = append(r.closers, f.Close)
 	out := bufio.NewWriterSize(f, 1<<18)
 	var line []byte
-	copied, err := bus.ReadEvents(ctx, conn, cli.Progress(c.Stderr, "Reading "+name), func(at eventstore.Position, body []byte) error {
+	copied, err := bus.ReadEvents(ctx, conn, cli.Progress(r.Stderr, "Reading "+name), func(at eventstore.Position, body []byte) error {
 		line = export.AppendLine(line[:0], at, body)
 		_, err := out.Write(line)
 		return err
@@ -106,12 +106,12 @@ func (c *collected) copyEvents(ctx context.Context, name string, conn *bus.Conn)
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	p := &part{name: name, log: copied.Log, last: copied.Last, records: lines(recorded, func(fn func(io.Reader) error) error {
-		return fn(io.NewSectionReader(f, 0, 1<<62))
+	p := &part{name: name, log: copied.Log, last: copied.Last, records: lines(recorded, func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(f, 0, 1<<62)), nil
 	})}
 	if lacks := uint64(copied.Last) - copied.Events; lacks > 0 {
 		p.trouble = fmt.Sprintf("%d of its %d events cannot be read", lacks, copied.Last)
 	}
-	c.parts = append(c.parts, p)
+	r.parts = append(r.parts, p)
 	return nil
 }

@@ -37,60 +37,78 @@ type part struct {
 	records func(context.Context) iter.Seq2[piece, error]
 }
 
+// open opens what is to be restored. A single backup is copied as it is; other sources are read
+// event by event.
+func (r *restoring) open(ctx context.Context, pack datadir.KeyPack) error {
+	bundle, err := export.OpenBundle(r.File)
+	switch {
+	case err != nil:
+		return err
+	case bundle != nil, export.IsJSONLines(r.File), isJetStream(r.File), r.File == Events, len(r.Then) > 0, r.Until > 0:
+		return r.collect(ctx, pack)
+	case len(r.Checkpoint)+len(r.VerifierKey) > 0:
+		return cli.Errorf(cli.ExitUsage, "--checkpoint and --verifier-key prove an export; check a backup with \"payledger verify\"")
+	}
+	backup, err := bolt.OpenReadOnly(r.File)
+	if err != nil {
+		return refuseFile(r.File, err)
+	}
+	// The backup stays locked while it is copied.
+	r.Log, r.closers = backup.LogID(), append(r.closers, backup.Close)
+	r.write = func(_ context.Context, to string) error {
+		err := datadir.CopyFile(r.File, to, func(w io.Writer, size int64) io.Writer { return cli.CopyProgress(w, r.Stderr, r.Position, size) })
+		if err != nil {
+			return fmt.Errorf("copying the backup: %w", err)
+		}
+		return nil
+	}
+	r.Position, err = backup.Last(ctx)
+	return err
+}
+
 // add opens one more source.
-func (c *collected) add(ctx context.Context, name string) error {
+func (r *restoring) add(ctx context.Context, name string) error {
 	bundle, err := export.OpenBundle(name)
 	switch {
 	case name == Events:
-		return c.addEvents(ctx)
+		return r.addEvents(ctx)
 	case err != nil:
 		return err
 	case bundle != nil:
-		return c.addBundle(bundle)
+		return r.addBundle(bundle)
 	case isJetStream(name):
-		return c.addJetStream(ctx, name)
+		return r.addJetStream(ctx, name)
 	case export.IsJSONLines(name):
-		c.parts = append(c.parts, &part{name: name, records: lines(stated, func(fn func(io.Reader) error) error {
-			f, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			defer f.Close() //nolint:errcheck // opened only for reading
-			return fn(f)
-		})})
+		r.parts = append(r.parts, &part{name: name, records: lines(stated, func() (io.ReadCloser, error) { return os.Open(name) })})
 		return nil
 	}
-	return c.addLedger(ctx, name)
+	return r.addLedger(ctx, name)
 }
 
-// lines are exported lines. each calls its argument with them.
-func lines(g grade, each func(func(io.Reader) error) error) func(context.Context) iter.Seq2[piece, error] {
+// lines are exported lines, which are opened for each pass.
+func lines(g grade, open func() (io.ReadCloser, error)) func(context.Context) iter.Seq2[piece, error] {
 	return func(context.Context) iter.Seq2[piece, error] {
 		return func(yield func(piece, error) bool) {
-			errEnough := errors.New("enough was read")
-			err := each(func(r io.Reader) error {
-				for record, err := range audit.Lines(r)(0) {
-					p := piece{Stored: record, grade: g}
-					if errors.As(err, &p.bad) {
-						p.Position, err = p.bad.Position, nil
-					}
-					if err != nil {
-						return err
-					}
-					if !yield(p, nil) {
-						return errEnough
-					}
-				}
-				return nil
-			})
-			if err != nil && !errors.Is(err, errEnough) {
+			in, err := open()
+			if err != nil {
 				yield(piece{}, err)
+				return
+			}
+			defer in.Close() // opened only for reading
+			for record, err := range audit.Lines(in)(0) {
+				p := piece{Stored: record, grade: g}
+				if errors.As(err, &p.bad) {
+					p.Position, err = p.bad.Position, nil
+				}
+				if !yield(p, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
 }
 
-func (c *collected) addBundle(b *export.Bundle) error {
+func (r *restoring) addBundle(b *export.Bundle) error {
 	in, err := b.Survey()
 	if err != nil {
 		return export.OpenFailed(err)
@@ -103,27 +121,20 @@ func (c *collected) addBundle(b *export.Bundle) error {
 	if manifest.Project != "" {
 		return cli.Errorf(cli.ExitDirectory, "%s cannot be restored: it has the events of project %s only, of the others their hashes. Nothing was changed", b.Path, manifest.Project)
 	}
-	c.parts = append(c.parts, &part{
+	r.parts = append(r.parts, &part{
 		name: b.Path, log: manifest.LogID, checkpoint: in.Small[export.CheckpointFile], key: in.Small[export.KeyFile],
-		records: lines(stated, func(fn func(io.Reader) error) error {
-			events, err := b.OpenEvents()
-			if err != nil {
-				return err
-			}
-			defer events.Close() //nolint:errcheck // opened only for reading
-			return fn(events)
-		}),
+		records: lines(stated, func() (io.ReadCloser, error) { return b.OpenEvents() }),
 	})
 	return nil
 }
 
 // addLedger finds the readable records in a log's file, damaged or not.
-func (c *collected) addLedger(ctx context.Context, name string) error {
+func (r *restoring) addLedger(ctx context.Context, name string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
-	c.closers = append(c.closers, f.Close)
+	r.closers = append(r.closers, f.Close)
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -131,13 +142,13 @@ func (c *collected) addLedger(ctx context.Context, name string) error {
 	case !info.Mode().IsRegular():
 		return cli.Errorf(cli.ExitDirectory, "%s is no file: name a ledger.db or a backup, an export, or the nats/ of a data directory", name)
 	}
-	if datadir.SameFile(name, c.Data.Ledger()) {
-		c.own = true // and locked already
+	if datadir.SameFile(name, r.Data.Ledger()) {
+		r.own = true // and locked already
 	} else if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return cli.Errorf(cli.ExitInUse, "%s is in use by a running payledger: stop it first", name)
 	}
 	const unit = 1 << 20
-	show := cli.Progress(c.Stderr, "Looking through "+name+" (MiB)")
+	show := cli.Progress(r.Stderr, "Looking through "+name+" (MiB)")
 	var found []bolt.FoundRecord
 	file, err := bolt.FindRecords(ctx, f, info.Size(), func(done int64) {
 		show(eventstore.Position(done/unit), eventstore.Position(info.Size()/unit))
@@ -155,7 +166,7 @@ func (c *collected) addLedger(ctx context.Context, name string) error {
 	case file.Unread > 0:
 		p.trouble = fmt.Sprintf("%d bytes of it cannot be read", file.Unread)
 	}
-	c.parts = append(c.parts, p)
+	r.parts = append(r.parts, p)
 	return nil
 }
 

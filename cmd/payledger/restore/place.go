@@ -3,18 +3,13 @@ package restore
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
-
-	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
@@ -25,11 +20,8 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// expectedCheckpoint is the directory's newest checkpoint, which shows what its log contained.
-// The signature is not checked: the checkpoint is only used to refuse a backup.
-type expectedCheckpoint struct{ translog.Checkpoint }
-
-// readExpected reads the directory's checkpoint.
+// readExpected reads the directory's newest checkpoint, which shows what its log contained. The
+// signature is not checked: the checkpoint is only used to refuse a backup.
 func (r *restoring) readExpected() error {
 	b, err := os.ReadFile(r.Data.Checkpoint())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,88 +30,63 @@ func (r *restoring) readExpected() error {
 	if err != nil {
 		return cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
-	r.expected = &expectedCheckpoint{}
-	lines := strings.SplitN(string(b), "\n", 4)
-	if len(lines) != 4 {
-		return nil // damaged: an empty checkpoint, which matches no log
-	}
-	size, sizeErr := strconv.ParseUint(lines[1], 10, 63)
-	root, rootErr := base64.StdEncoding.DecodeString(lines[2])
-	if sizeErr == nil && rootErr == nil && len(root) == tlog.HashSize {
-		r.expected.Checkpoint = translog.Checkpoint{Origin: lines[0], Size: eventstore.Position(size), Root: tlog.Hash(root)}
-	}
+	stated, _ := translog.Stated(b) // of a damaged one the zero value, which matches no log
+	r.signed, r.expected = b, &stated
 	return nil
 }
 
-// losses describes why a log with this id and length cannot match the checkpoint.
-func (p *expectedCheckpoint) losses(log domain.ID, last eventstore.Position) []string {
+// behind describes why the log cannot match the directory's checkpoint.
+func (r *restoring) behind() []string {
 	switch {
-	case p == nil:
+	case r.expected == nil:
 		return nil
-	case p.Origin != translog.Origin(log):
+	case r.expected.Origin != translog.Origin(r.Log):
 		return []string{"its checkpoint is not of the backup's log"}
-	case p.Size > last:
-		return []string{fmt.Sprintf("its checkpoint was signed for %d events, the backup has %d", p.Size, last)}
+	case r.expected.Size > r.Position:
+		return []string{fmt.Sprintf("its checkpoint was signed for %d events, the backup has %d", r.expected.Size, r.Position)}
 	}
 	return nil
 }
 
-// treeComparison compares the events of a backup, in order, with the directory's log and
-// checkpoint.
-type treeComparison struct {
-	old    func() (eventstore.Stored, error, bool)
-	stop   func()
-	tree   *translog.Streaming // nil if there is no checkpoint of this log
-	parted eventstore.Position // first position at which the logs differ; 0: none
-	broken error               // read error of the directory's log
-	forged bool                // the checkpoint does not match the backup's events
-}
-
-// compare begins the comparison.
-func (r *restoring) compare(ctx context.Context) *treeComparison {
-	c := &treeComparison{stop: func() {}}
-	if r.old != nil && r.old.LogID() == r.log {
-		c.old, c.stop = iter.Pull2(r.old.Scan(ctx, 0, eventstore.Filter{}))
-	}
-	if r.expected != nil && len(r.expected.losses(r.log, r.last)) == 0 {
-		c.tree = translog.NewStreaming(r.expected.Checkpoint)
-	}
-	return c
-}
-
-// next compares one event of the backup.
-func (c *treeComparison) next(r eventstore.Stored) error {
-	if c.old != nil && c.parted == 0 && c.broken == nil {
-		was, err, ok := c.old()
-		switch {
-		case !ok:
-			c.old = nil
-		case err != nil:
-			c.broken = err
-		case was.Commit != r.Commit || was.Stream != r.Stream || !bytes.Equal(was.Body, r.Body):
-			c.parted = r.Position
-		}
-	}
-	if c.tree != nil && !c.forged {
-		c.forged = c.tree.Append(r.Body) != nil
-	}
-	return nil
-}
-
-// losses describes what differs. own: that the directory's log cannot be read to the
-// end is no loss, because all of it that can be read is taken.
-func (c *treeComparison) losses(own bool) []string {
+// compare compares the events of the copy, which each gets in order, with the directory's log and
+// checkpoint. losses ends it and describes what differs.
+func (r *restoring) compare(ctx context.Context) (each func(eventstore.Stored) error, losses func() []string) {
 	var all []string
-	if c.parted != 0 {
-		all = append(all, fmt.Sprintf("its log has other events from position %d on", c.parted))
+	was := func(func(eventstore.Stored, error) bool) {} // no log to compare with
+	if r.old != nil && r.old.LogID() == r.Log {
+		was = r.old.Scan(ctx, 0, eventstore.Filter{})
 	}
-	if c.broken != nil && !own {
-		all = append(all, "its log cannot be read to the end, so it is unknown what the backup lacks: "+c.broken.Error())
+	next, stop := iter.Pull2(was)
+	ended := false
+	var tree *translog.Streaming // nil if there is no checkpoint of this log
+	if r.expected != nil && len(r.behind()) == 0 {
+		tree = translog.NewStreaming(*r.expected)
 	}
-	if c.forged {
-		all = append(all, "its checkpoint was signed for other events than the backup's")
+	each = func(e eventstore.Stored) error {
+		if !ended {
+			old, err, ok := next()
+			switch {
+			case !ok, err != nil && r.own: // then all of it that can be read is taken
+				ended = true
+			case err != nil:
+				all = append(all, "its log cannot be read to the end, so it is unknown what the backup lacks: "+err.Error())
+			case old.Commit != e.Commit || old.Stream != e.Stream || !bytes.Equal(old.Body, e.Body):
+				all = append(all, fmt.Sprintf("its log has other events from position %d on", e.Position))
+			}
+			ended = ended || len(all) > 0
+		}
+		if tree != nil && !r.forged {
+			r.forged = tree.Append(e.Body) != nil
+		}
+		return nil
 	}
-	return all
+	return each, func() []string {
+		stop()
+		if r.forged {
+			all = append(all, "its checkpoint was signed for other events than the backup's")
+		}
+		return all
+	}
 }
 
 // put moves the replaced files aside and renames the copy. At every moment the
@@ -137,20 +104,23 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 			return err
 		}
 	}
-	if err := r.clearDerived(); err != nil {
-		return err
+	// The projections may have events that the backup lacks: verify would report these as cut off.
+	if r.old == nil || r.lost {
+		if err := errors.Join(datadir.RemoveIfExists(r.Data.Projections()), boltfile.SyncDir(string(r.Data))); err != nil {
+			return err
+		}
 	}
 	if err := r.Data.WriteRestored(datadir.RestoredNote{Actor: r.Actor, Act: installation.LogRestored{
-		RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.File), Position: uint64(r.last), Forced: r.lost,
+		RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.File), Position: uint64(r.Position), Forced: r.lost,
 	}}); err != nil {
 		return err
 	}
-	if c := r.collected; c != nil && c.rest != "" {
+	if r.rest != "" {
 		rest := r.Data.Ledger() + r.stamp + ".rest.jsonl"
-		if err := datadir.MoveInto(c.rest, rest, false); err != nil {
+		if err := datadir.MoveInto(r.rest, rest, false); err != nil {
 			return err
 		}
-		r.aside = append(r.aside, rest)
+		r.Kept = append(r.Kept, rest)
 	}
 	_, err := os.Lstat(r.Data.Ledger())
 	replace := err == nil
@@ -162,7 +132,7 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 	if err := datadir.MoveInto(tmp, r.Data.Ledger(), replace); err != nil {
 		return err
 	}
-	if r.expected == nil || (len(r.expected.losses(r.log, r.last)) == 0 && !r.forged) {
+	if r.expected == nil || (len(r.behind()) == 0 && !r.forged) {
 		return nil
 	}
 	// With this checkpoint, the server would report the end of the log as cut off.
@@ -170,15 +140,6 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 		return err
 	}
 	return errors.Join(datadir.RemoveIfExists(r.Data.Checkpoint()), boltfile.SyncDir(string(r.Data)))
-}
-
-// clearDerived deletes the projections, if they may contain events that the backup lacks:
-// verify would report these as cut off. It runs before the log is replaced.
-func (r *restoring) clearDerived() error {
-	if r.old != nil && !r.lost {
-		return nil
-	}
-	return errors.Join(datadir.RemoveIfExists(r.Data.Projections()), boltfile.SyncDir(string(r.Data)))
 }
 
 // keep gives a file a second name before it is replaced.
@@ -194,7 +155,7 @@ func (r *restoring) keep(name string) error {
 		err = os.Rename(name, aside)
 	}
 	if err == nil {
-		r.aside = append(r.aside, aside)
+		r.Kept = append(r.Kept, aside)
 	}
 	return err
 }

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,31 +27,41 @@ import (
 // restoring is the state of a running restore.
 type restoring struct {
 	Options
-	source
+	Report
 
-	old     *bolt.Store  // the directory's log, locked; nil if missing or unreadable
-	release func() error // unlocks the directory
+	write func(ctx context.Context, to string) error // makes a new ledger.db with the whole log
 
-	expected *expectedCheckpoint // the directory's newest checkpoint, nil for none
-	forged   bool                // expected does not match the backup's events
-	lost     bool                // the directory has data that the backup lacks
-	aside    []string
+	old     *bolt.Store    // the directory's log, locked; nil if missing or unreadable
+	closers []func() error // of what was opened, the directory's lock first
+	work    *datadir.Scratch
+
+	// Of events that are collected, else zero: a backup is copied as it is.
+	parts   []*part
+	own     bool   // the directory's own ledger.db is a part: all that is readable of it is taken
+	brought bool   // the checkpoint was checked only with the key that came with it
+	rest    string // file with the events after Options.Until, "" for none
+
+	signed   []byte               // the directory's newest checkpoint, nil for none
+	expected *translog.Checkpoint // what it says
+	forged   bool                 // expected does not match the backup's events
+	lost     bool                 // the directory has data that the backup lacks
 	stamp    string
 }
 
-// Options say what to restore, and into which directory.
+// Options say what to restore.
 type Options struct {
-	Data         datadir.Dir
-	Actor        string              // who restores, for the log
-	File         string              // a backup, a bundle, an export in JSON Lines or what Then names
-	Then         []string            // what completes File: the same, damaged ledger.db files, Events or directories of JetStream
-	NATS         bus.External        // whose EVENTS Events means; none: the directory's own
-	Until        eventstore.Position // the last event to restore; 0: all
-	Keys         string              // a file of keys; "": the one next to File, if it exists
-	Force        bool                // replace a log with data that File lacks
-	Checkpoints  []string            // files of checkpoints that prove an export
-	VerifierKeys []string            // their keys, or files that hold them
-	Stderr       io.Writer
+	File string   `arg:"" help:"Backup, bundle or export in JSON Lines to restore; or, as for --then, EVENTS."`
+	Then []string `help:"What has the events that FILE lacks: an export or bundle, a ledger.db or backup (damaged or not), a directory of JetStream, or EVENTS, the directory's own or that of --nats-url; may be given more than once." placeholder:"EVENTS|FILE" sep:"none"`
+	cli.NATSURLFlags
+	Until       eventstore.Position `help:"Restore the events up to here only. Readable ones after it are saved in a file." placeholder:"POSITION"`
+	Keys        string              `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
+	Force       bool                `help:"Restore although the directory's log has events that FILE lacks, or is another log, or no checkpoint proves FILE. Replaced files are renamed."`
+	Checkpoint  []string            `help:"Signed checkpoint that proves an export; may be given more than once. Those of a bundle and of the directory need not be named." placeholder:"FILE"`
+	VerifierKey []string            `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory, or of the bundle." placeholder:"KEY|FILE" sep:"none"`
+
+	Actor  string       `kong:"-"` // who restores, for the log
+	Bus    bus.External `kong:"-"` // whose EVENTS Events means; none: the directory's own
+	Stderr io.Writer    `kong:"-"`
 }
 
 // Report is the result of a restore. If it was refused because of Findings, nothing
@@ -63,7 +73,7 @@ type Report struct {
 	Events   eventstore.Position `json:"events"`
 	Proved   eventstore.Position `json:"proved,omitzero"` // a checkpoint proves the events up to here
 	Sources  []Source            `json:"sources,omitempty"`
-	Findings []audit.Finding     `json:"findings,omitempty"`
+	Findings []audit.Finding     `json:"findings,omitempty"` // why it was refused
 	Lacking  []audit.Lack        `json:"lacking,omitempty"`
 	Kept     []string            `json:"kept,omitempty"` // second names of what was replaced, and what was left out
 }
@@ -77,41 +87,39 @@ type Source struct {
 
 // Run replaces the directory's log by what the sources have, after it has verified
 // all of it.
-func Run(ctx context.Context, o Options) (report Report, err error) {
+func Run(ctx context.Context, d datadir.Dir, o Options) (report Report, err error) {
 	r := &restoring{
-		Options: o,
-		release: func() error { return nil },
-		stamp:   ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z"),
+		Options: o, Report: Report{Data: d},
+		stamp: ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z"),
 	}
 	pack, err := o.readKeys()
 	if err != nil {
 		return report, err
 	}
-	defer func() { err = errors.Join(err, r.release()) }()
+	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.hold(); err != nil {
 		return report, err
 	}
-	r.source, err = o.open(ctx, pack)
-	if r.close != nil {
-		defer func() { err = errors.Join(err, r.close()) }()
-	}
-	if err == nil {
+	if err = r.open(ctx, pack); err == nil {
 		err = r.run(ctx, pack)
 	}
-	return r.report(), err
-}
-
-func (r *restoring) report() Report {
-	out := Report{Data: r.Data, Log: r.log, Position: r.last, Events: r.last, Kept: r.aside}
-	if c := r.collected; c != nil {
-		out.Proved, out.Findings, out.Lacking = c.proved, c.findings, c.lacking
-		for _, p := range c.parts {
-			if len(c.parts) > 1 {
-				out.Sources = append(out.Sources, Source{p.name, p.events, p.trouble})
-			}
+	r.Events = r.Position
+	for _, p := range r.parts {
+		if len(r.parts) > 1 {
+			r.Sources = append(r.Sources, Source{p.name, p.events, p.trouble})
 		}
 	}
-	return out
+	return r.Report, err
+}
+
+func (r *restoring) close() (err error) {
+	if r.work != nil {
+		err = r.work.Remove()
+	}
+	for _, end := range slices.Backward(r.closers) {
+		err = errors.Join(err, end())
+	}
+	return err
 }
 
 func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
@@ -127,8 +135,10 @@ func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
 			return err
 		}
 	}
-	if err := r.mayServe(keys); err != nil {
-		return err
+	// The server would not start with the key of another log. One that cannot be read it explains.
+	if key, err := r.logKey(pack); err == nil && key != nil && key.Origin() != translog.Origin(r.Log) {
+		return cli.Errorf(cli.ExitDirectory, "%s would be left with the key of another log, %s: put the log.key and master.key that belong to the backup there, "+
+			"or name a file of keys with --keys, then restore again", r.Data, key.Origin())
 	}
 	if err := os.MkdirAll(string(r.Data), 0o700); err != nil {
 		return cli.Errorf(cli.ExitDirectory, "making %s: %w", r.Data, err)
@@ -162,26 +172,20 @@ func (o Options) readKeys() (pack datadir.KeyPack, err error) {
 	return pack, err
 }
 
-// mayServe returns an error if the log.key is of another log: the server would not
-// start with it.
-func (r *restoring) mayServe(keys datadir.KeyPlan) error {
-	text, ok := keys.Put[filepath.Base(r.Data.LogKey())]
+// logKey is the log.key that the directory will have after the restore; nil for none.
+func (r *restoring) logKey(pack datadir.KeyPack) (*translog.Signer, error) {
+	text, ok := pack.Files[filepath.Base(r.Data.LogKey())]
 	if !ok {
-		b, err := os.ReadFile(r.Data.LogKey())
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the server's start explains how to make one
+		if !datadir.Exists(r.Data.LogKey()) {
+			return nil, nil // the server's start explains how to make one
 		}
-		if err != nil {
-			return cli.Errorf(cli.ExitDirectory, "%w", err)
-		}
-		text = string(b)
+		return r.Data.ReadLogKey()
 	}
 	s, err := translog.ParseSigner(text)
-	if err == nil && s.Origin() != translog.Origin(r.log) {
-		return cli.Errorf(cli.ExitDirectory, "%s would be left with the key of another log, %s: put the log.key and master.key that belong to the backup there, "+
-			"or name a file of keys with --keys, then restore again", r.Data, s.Origin())
+	if err != nil {
+		return nil, cli.Errorf(cli.ExitDirectory, "the log.key in the file of keys: %w", err)
 	}
-	return nil
+	return s, nil
 }
 
 // hold locks the directory, and opens its log if it is readable.
@@ -199,18 +203,18 @@ func (r *restoring) hold() error {
 	}
 	var err error
 	if r.old, err = bolt.Open(path, bolt.Options{}); err == nil {
-		r.release = func() error {
+		r.closers = append(r.closers, func() error {
 			err := r.old.Close()
 			if errors.As(err, new(*bolt.ReplacedError)) { // on purpose
 				return nil
 			}
 			return err
-		}
+		})
 		return nil
 	}
 	switch {
 	case errors.Is(err, bolt.ErrMissing):
-		return r.vacant()
+		return r.Data.HoldsOnly(r.Data.Files(), "a data directory, a new or an empty one")
 	case errors.Is(err, bolt.ErrLocked):
 		return cli.Errorf(cli.ExitInUse, "a payledger runs on %s: stop it first", r.Data)
 	}
@@ -219,25 +223,8 @@ func (r *restoring) hold() error {
 	if err != nil {
 		return cli.Errorf(cli.ExitDirectory, "the existing log cannot be replaced: %w", errors.Join(unreadable, err))
 	}
-	r.release = release
+	r.closers = append(r.closers, release)
 	fmt.Fprintf(r.Stderr, "payledger: the existing log cannot be read: %v\n", unreadable)
-	return nil
-}
-
-// vacant checks that a directory without a log is a data directory or empty.
-func (r *restoring) vacant() error {
-	if err := datadir.Sweep(string(r.Data), r.Data.Files()...); err != nil {
-		return cli.Errorf(cli.ExitDirectory, "%w", err)
-	}
-	entries, err := os.ReadDir(string(r.Data))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return cli.Errorf(cli.ExitDirectory, "looking into %s: %w", r.Data, err)
-	}
-	for _, e := range entries {
-		if !r.Data.Owns(e.Name()) {
-			return cli.Errorf(cli.ExitDirectory, "%s holds other files (%s): choose a data directory, a new or an empty one", r.Data, e.Name())
-		}
-	}
 	return nil
 }
 
@@ -250,15 +237,15 @@ func (r *restoring) losses(ctx context.Context) []string {
 		switch {
 		case err != nil:
 			all = append(all, err.Error())
-		case r.old.LogID() != r.log && !r.takesOwn():
-			all = append(all, fmt.Sprintf("its log is another one: %s, the backup is of %s", r.old.LogID(), r.log))
-		case last > r.last:
-			all = append(all, fmt.Sprintf("its log has %d events, the backup %d: the last %d would be gone", last, r.last, last-r.last))
+		case r.old.LogID() != r.Log && !r.own:
+			all = append(all, fmt.Sprintf("its log is another one: %s, the backup is of %s", r.old.LogID(), r.Log))
+		case last > r.Position:
+			all = append(all, fmt.Sprintf("its log has %d events, the backup %d: the last %d would be gone", last, r.Position, last-r.Position))
 		}
-	} else if _, err := os.Lstat(r.Data.Ledger()); err == nil && !r.takesOwn() {
+	} else if _, err := os.Lstat(r.Data.Ledger()); err == nil && !r.own {
 		all = append(all, "its log cannot be read, so it is unknown what the backup lacks")
 	}
-	return append(all, r.expected.losses(r.log, r.last)...)
+	return append(all, r.behind()...)
 }
 
 // mayLose returns an error if there are losses, unless Force is set.
@@ -277,26 +264,22 @@ func (r *restoring) mayLose(losses []string) error {
 		r.Data, strings.Join(losses, "; "), r.Data.Ledger())
 }
 
-// takesOwn reports whether all that is readable of the directory's own log is taken.
-func (r *restoring) takesOwn() bool { return r.collected != nil && r.collected.own }
-
 // copy copies the log into the directory under a temporary name and verifies the
 // copy, which is the file that put renames.
 func (r *restoring) copy(ctx context.Context, to string) error {
 	if err := r.write(ctx, to); err != nil {
 		return refuseFile(r.File, err)
 	}
-	comparison := r.compare(ctx)
-	p, err := datadir.VerifyFile(ctx, to, cli.Progress(r.Stderr, "Checking the copy"), comparison.next)
-	comparison.stop()
+	each, losses := r.compare(ctx)
+	log, last, err := datadir.VerifyFile(ctx, to, cli.Progress(r.Stderr, "Checking the copy"), each)
+	lost := losses()
 	if err != nil {
 		return refuseFile(r.File, err)
 	}
-	if p.Last != r.last || p.Log != r.log {
+	if last != r.Position || log != r.Log {
 		return fmt.Errorf("%s changed while it was copied: try again", r.File)
 	}
-	r.forged = comparison.forged
-	return r.mayLose(comparison.losses(r.takesOwn()))
+	return r.mayLose(lost)
 }
 
 // refuseFile explains why a backup cannot be restored.
