@@ -241,16 +241,14 @@ func checkBooks(t *rapid.T, p domain.Payment, books map[book]domain.Sum) {
 	// Every other signal that brought money over the payment's route is late.
 	first := true
 	for _, s := range p.Signals {
-		if s.Outcome != "paid" || s.RefundID != nil || s.Route != p.Route || s.StartedAt/1000 < p.CreatedAt/1000 {
+		if s.Outcome != "paid" || s.RefundID != nil || s.Route != p.Route || s.StartedAt/1000 < p.CreatedAt/1000 || conflicts(p, s) {
 			continue
 		}
 		if p.Status == "paid" && first && s.Amount == p.Amount && s.Currency == p.Currency && s.StartedAt <= p.ExpiresAt {
 			first = false
 			continue
 		}
-		if !conflicts(p, s) {
-			move(receivable, domain.Suspense, s.Amount, s.Currency)
-		}
+		move(receivable, domain.Suspense, s.Amount, s.Currency)
 	}
 	for _, d := range p.Disputes {
 		switch d.Status {

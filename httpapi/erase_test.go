@@ -27,7 +27,7 @@ func TestEraseDetails(t *testing.T) {
 	m.erase(id, `{}`).want(422, domain.ValidationFailed)
 	m.erase(id, `{"reason":""}`).want(422, domain.ValidationFailed)
 	m.erase(id, `{"reason":"`+strings.Repeat("я", 501)+`"}`).want(422, domain.ValidationFailed)
-	m.erase(id[:25]+"0", reason).want(404, domain.PaymentNotFound)
+	m.erase("00"+id[2:], reason).want(404, domain.PaymentNotFound)
 	s.merchant("").erase(id, reason).want(404, domain.PaymentNotFound)
 
 	for range 2 {

@@ -28,6 +28,7 @@ func TestNodeTakesLog(t *testing.T) {
 		}
 	}
 	pay()
+	n.agree(t, payments)
 	of := 2
 	if n.leader(t, 0) == of {
 		of = 1

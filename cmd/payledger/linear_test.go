@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -263,6 +264,11 @@ func (c *clients) check() {
 		}
 	}
 	c.t.Logf("%d operations, %d without an answer: %v", len(c.history), unknown, byOp)
+	for what := range byOp {
+		if strings.HasSuffix(what, " 500") { // porcupine would need minutes to refute it
+			c.t.Fatalf("an answer is an internal error: %s", what)
+		}
+	}
 	history := earliestLost(c.history)
 	if result := porcupine.CheckOperationsTimeout(paymentModel(), history, patience); result != porcupine.Ok {
 		for n := range c.payments {

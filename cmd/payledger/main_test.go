@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	testscript.Main(m, map[string]func(){"payledger": main, oneThread: func() {
+	testscript.Main(tidy{m}, map[string]func(){"payledger": main, oneThread: func() {
 		runtime.LockOSThread()
 		main()
 	}, natsServer: func() {
@@ -38,6 +38,22 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}})
+}
+
+// tidy gives the tests a directory for temporary files of their own: a process that is
+// killed leaves some.
+type tidy struct{ m *testing.M }
+
+func (t tidy) Run() int {
+	dir, err := os.MkdirTemp("", "pl")
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	return t.m.Run()
 }
 
 // natsServer is a nats-server of the version that this program embeds.
