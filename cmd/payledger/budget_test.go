@@ -26,64 +26,64 @@ type budget struct {
 
 func budgets() []budget {
 	return []budget{
-		{"payments, refunds and projects, what is said about them and why", 4100, []string{"domain", "eventstore/latefunds"}},
-		{"events are on disk before the answer", 5245, []string{"eventstore", "eventstore/bolt"}},
-		{"state follows from the log, lists and searches", 3250, []string{"projections"}},
-		{"books", 600, []string{"projections/books"}},
-		{"auditors verify the log", 4639, []string{
+		{"payments, refunds and projects, what is said about them and why", 4096, []string{"domain", "eventstore/latefunds"}},
+		{"events are on disk before the answer", 4889, []string{"eventstore", "eventstore/bolt"}},
+		{"state follows from the log, lists and searches", 3102, []string{"projections"}},
+		{"books", 592, []string{"projections/books"}},
+		{"auditors verify the log", 4218, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
 		}},
-		{"backup, export, restore, and what is saved of damaged files", 2991, []string{
+		{"backup, export, restore, and what is saved of damaged files", 2711, []string{
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
-		{"money comes in at providers", 7135, []string{
+		{"money comes in at providers", 6510, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
 			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
 			"projections/views/attempts", "httpapi/admin/dispute", "cmd/payledger/admincmd/dispute",
 		}},
-		{"what providers pay out is settled line by line, whatever comes first", 2900, []string{
+		{"what providers pay out is settled line by line, whatever comes first", 2811, []string{
 			"domain/settlement", "eventstore/audit/settlement", "projections/views/settlements", "httpapi/merchant/settlements", "httpapi/admin/settlement", "httpapi/wire/settlement",
 			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement", "notifier/worker/settler",
 		}},
 		{"what providers settle is read from their reports", 650, []string{"cmd/payledger/reports"}},
-		{"payouts are recorded", 650, []string{
+		{"payouts are recorded", 593, []string{
 			"domain/settlement/payout", "eventstore/audit/payout", "eventstore/payouts", "httpapi/admin/payout", "httpapi/merchant/payouts", "httpapi/wire/payout", "cmd/payledger/admincmd/payout",
 		}},
-		{"what a payment was for can be erased", 600, []string{
+		{"what a payment was for can be erased", 579, []string{
 			"eventstore/details", "eventstore/audit/details", "eventstore/bolt/record/details", "eventstore/bolt/scrub", "eventstore/boltfile/scrub",
 			"httpapi/merchant/erase", "httpapi/admin/erase", "httpapi/wire/erasure", "cmd/payledger/service/scrub",
 			"notifier/worker/retention",
 		}},
-		{"outcomes of providers are judged", 1350, []string{
+		{"outcomes of providers are judged", 1332, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
-		{"webhooks", 4987, []string{
+		{"webhooks", 4892, []string{
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
-		{"NATS: relay, subscribers, the embedded server", 3641, []string{
+		{"NATS: relay, subscribers, the embedded server", 3385, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 			"cmd/payledger/clusternode/credentials",
 		}},
-		{"three nodes", 3900, []string{
+		{"three nodes", 3778, []string{
 			"eventstore/replog", "eventstore/bolt/batch", "httpapi/peer", "cmd/payledger/clusternode", "notifier/bus/embedded/cluster",
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2596, []string{"httpapi/merchant", "httpapi/wire"}},
-		{"one form of requests, errors and limits", 2577, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
-		{"payment page", 1000, []string{"httpapi/checkout"}},
-		{"account", 4050, []string{
+		{"the merchant's API", 2524, []string{"httpapi/merchant", "httpapi/wire"}},
+		{"one form of requests, errors and limits", 2499, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
+		{"payment page", 883, []string{"httpapi/checkout"}},
+		{"account", 3691, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},
-		{"documents", 400, []string{"httpapi/docs"}},
-		{"the operator's API", 750, []string{"httpapi/admin"}},
+		{"documents", 343, []string{"httpapi/docs"}},
+		{"the operator's API", 743, []string{"httpapi/admin"}},
 		{"commands", 2350, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
-		{"composition and data directory", 3041, []string{
+		{"composition and data directory", 2940, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},
