@@ -31,6 +31,7 @@ type nodes struct {
 	servers []*server  // nil: it has not run yet
 	flags   []string   // of all servers, besides the usual ones
 	more    [][]string // of each server
+	listens [3]string  // addresses of the servers, which they keep; empty: any
 	under   []string   // a program that starts them, with its arguments
 
 	programs [3]string // that the nodes run; empty: this one
@@ -58,6 +59,7 @@ func newNodes(t *testing.T, places ...string) *nodes {
 		}
 		n.dirs = append(n.dirs, filepath.Join(places[i], name))
 		addresses = append(addresses, name+"="+healthtest.FreeAddress(t))
+		n.listens[i] = healthtest.FreeAddress(t)
 	}
 	does(t, "init", "--data", n.dirs[0])
 	does(t, "cluster", "init", "--data", n.dirs[0], "--nodes", strings.Join(addresses, ","))
@@ -123,8 +125,8 @@ func (n *nodes) joinArgs(t testing.TB, at, i int) []string {
 // command is the server of a node, which is not started yet.
 func (n *nodes) command(i int) *server {
 	args := slices.Concat(n.under, []string{
-		cmp.Or(n.programs[i], "payledger"), "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json", "--listen", "127.0.0.1:0",
-		"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0",
+		cmp.Or(n.programs[i], "payledger"), "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json",
+		"--listen", cmp.Or(n.listens[i], "127.0.0.1:0"), "--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0",
 	}, n.flags)
 	if n.more != nil {
 		args = append(args, n.more[i]...)

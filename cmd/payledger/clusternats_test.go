@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/notifier/health/healthtest"
 )
 
 // TestNodesTakeSubscribers: a consumer that was made at one node reads at all of them. A
@@ -17,7 +19,9 @@ func TestNodesTakeSubscribers(t *testing.T) {
 	unraced(t)
 	t.Parallel()
 	n := newNodes(t)
-	n.flags = []string{"--nats-listen", "127.0.0.1:0"}
+	for range nodeNames {
+		n.more = append(n.more, []string{"--nats-listen", healthtest.FreeAddress(t)})
+	}
 	n.start(t, 0, 1, 2)
 	n.project(t)
 	follower := (n.leader(t, 0) + 1) % 3
@@ -82,9 +86,6 @@ func TestNodesTakeSubscribers(t *testing.T) {
 			s.kill()
 			n.payments(t, i+1, 3)
 			reads(3)
-			n.more = [][]string{0: nil, 1: nil, 2: nil}
-			n.flags = nil
-			n.more[i] = []string{"--nats-listen", s.NATSAddress}
 			n.start(t, i)
 			break
 		}

@@ -169,10 +169,11 @@ func (s *server) ready(out io.Reader) error {
 	return json.Unmarshal(line, s)
 }
 
-// start is startServer for tests; the process is killed at the test's end.
+// start is startServer for tests; the process is killed at the test's end. Until then its address
+// is its own, as clients may still ask there once it is gone.
 func start(t testing.TB, args ...string) *server {
 	t.Helper()
-	s, err := startServer(args...)
+	s, err := runServer(exec.Command("payledger", append(args, "--json", "--listen", healthtest.FreeAddress(t))...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/notifier/health/healthtest"
 )
 
 // till is a server whose one route leads to a provider, and its merchant.
@@ -38,7 +39,7 @@ func openTill(t testing.TB, p *played, flags ...string) *till {
 	s.setRoutes(t, fmt.Sprintf(`{"rules":[{"route":"real"}],"connectors":{"real":%s}}`, p.settings))
 	s.args = append([]string{
 		"serve", "--data", s.data, "--routes", s.routes, "--log-level", "warn", "--webhook-allow-private",
-		"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0", "--json", "--listen", "127.0.0.1:0",
+		"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0", "--json", "--listen", healthtest.FreeAddress(t),
 		"--admin-listen", "127.0.0.1:0",
 	}, flags...)
 	t.Cleanup(func() {
