@@ -252,8 +252,12 @@ func TestABacklogIsShed(t *testing.T) {
 			}
 			if parks {
 				c.drained(t)
-				if kept, shed := c.parkedState(t).State.Msgs, testutil.ToFloat64(c.enforcer.sheds); kept < 1000 || float64(kept)+shed != all {
-					t.Errorf("%d are kept, %v dropped", kept, shed)
+				c.enforcer.parker.mu.Lock()
+				answered := c.enforcer.parker.failed.IsZero() // else one may be kept and then dropped, too
+				c.enforcer.parker.mu.Unlock()
+				kept, shed := c.parkedState(t).State.Msgs, testutil.ToFloat64(c.enforcer.sheds)
+				if sum := float64(kept) + shed; kept < 1000 || sum < all || sum > all && answered {
+					t.Errorf("%d are kept, %v dropped; PARKED always answered: %t", kept, shed, answered)
 				}
 				return
 			}
