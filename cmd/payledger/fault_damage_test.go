@@ -148,7 +148,7 @@ func (h *shop) damaged(t *testing.T, what, position, event string) {
 	if err := json.Unmarshal([]byte(event), &e); err != nil {
 		t.Fatal(err)
 	}
-	s, err := startServer(h.args()...)
+	s, err := startServer("127.0.0.1:0", h.args()...)
 	if err != nil {
 		if !strings.Contains(err.Error(), position) {
 			t.Errorf("%s: %v", what, err)

@@ -159,7 +159,7 @@ func TestPaymentsThatTheProjectionsLost(t *testing.T) {
 	s.stops(t)
 
 	spoilLeaf(t, d.Projections(), "payments")
-	if s, err = startServer(h.args()...); err == nil {
+	if s, err = startServer("127.0.0.1:0", h.args()...); err == nil {
 		if code, log := s.ends(t, "a damaged page"); code == 0 || !bytes.Contains([]byte(log), []byte("is damaged and was deleted")) {
 			t.Errorf("exit code %d\n%s", code, log)
 		}

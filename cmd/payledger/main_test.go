@@ -117,10 +117,10 @@ type server struct {
 	exited chan struct{} // closed once cmd.Wait has returned
 }
 
-// startServer runs "payledger ARGS --json --listen 127.0.0.1:0" and waits for
+// startServer runs "payledger ARGS --json --listen ADDRESS" and waits for
 // the line that says it is ready.
-func startServer(args ...string) (*server, error) {
-	return runServer(exec.Command("payledger", append(args, "--json", "--listen", "127.0.0.1:0")...))
+func startServer(address string, args ...string) (*server, error) {
+	return runServer(exec.Command("payledger", append(args, "--json", "--listen", address)...))
 }
 
 // runServer starts a command that becomes a server and waits for its line.
@@ -173,7 +173,7 @@ func (s *server) ready(out io.Reader) error {
 // is its own, as clients may still ask there once it is gone.
 func start(t testing.TB, args ...string) *server {
 	t.Helper()
-	s, err := runServer(exec.Command("payledger", append(args, "--json", "--listen", healthtest.FreeAddress(t))...))
+	s, err := startServer(healthtest.FreeAddress(t), args...)
 	if err != nil {
 		t.Fatal(err)
 	}

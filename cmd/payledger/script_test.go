@@ -130,7 +130,7 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 			args[i] = "--data=" + ts.MkAbs(after)
 		}
 	}
-	s, err := startServer(args...)
+	s, err := startServer("127.0.0.1:0", args...)
 	ts.Check(err)
 	ts.Defer(s.kill)
 	*running(ts) = *s
