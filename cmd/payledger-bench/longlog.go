@@ -145,14 +145,14 @@ func (b *bench) growth(ctx context.Context) error {
 		return err
 	}
 	millions := float64(b.payments-few) / 1e6
-	name := "resident memory for each million payments"
+	each := " for each million payments"
 	if b.payments < 500_000 {
-		name = "resident memory, by too few to judge, for each million payments"
+		each = ", by too few to judge," + each
 	}
 	rss := series{(resident - residentBefore) / millions}
-	b.row(name, "MiB", rss, rss.itself())
+	b.row("resident memory"+each, "MiB", rss, rss.itself())
 	live := series{(heap - heapBefore) / millions}
-	b.row("live heap for each million payments", "MiB", live, live.itself())
+	b.row("live heap"+each, "MiB", live, live.itself())
 	ledger, jetStream, err := long.disk()
 	if err != nil {
 		return err
