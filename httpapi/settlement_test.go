@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"payledger/domain"
@@ -78,6 +81,44 @@ func TestSettlementGoesOn(t *testing.T) {
 	if len(again.Data) != 1 || again.Data[0].Number != 1 || again.Data[0].Result != settlement.SettledBefore {
 		t.Errorf("%+v", again)
 	}
+}
+
+// cutStore loses what is appended behind a number of lines' events.
+type cutStore struct {
+	eventstore.Store
+	left atomic.Int64
+}
+
+func (c *cutStore) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	if commits[0].Record.Stream.Kind == eventstore.KindSettlement && c.left.Add(-1) < 0 {
+		return []eventstore.Appended{{Err: errors.New("cut off")}}
+	}
+	return c.Store.Append(ctx, commits...)
+}
+
+// An import that was interrupted goes on although a line's reference has become known since.
+func TestSettlementGoesOnWithWhatIsKnownNow(t *testing.T) {
+	t.Parallel()
+	var cut cutStore
+	s := start(t, func(c *settings) {
+		cut.Store = c.Ledger.Store
+		c.Ledger.Store = &cut
+	})
+	m := s.merchant("")
+	late := m.pay(`{"amount":"1500.00"}`).want(201, "").object().ID
+	m.route(late)
+	lines := batchOf(lineOf(1, m.paid()), lineOf(2, ""), lineOf(3, m.paid()))
+	cut.left.Store(2)
+	s.adminDo("POST", "/admin/settlements", opened("r", "01", 3)).want(201, "")
+	s.adminDo("POST", "/admin/settlements/sandbox:r/lines", lines).want(500, domain.InternalError)
+	if _, err := s.decide(t.Context(), m.project, mustID(t, late), domain.ApplySignal{Signal: domain.Signal{
+		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: "r2", Amount: 150000, Currency: "RUB", StartedAt: domain.InstantOf(s.clock.Now()),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	cut.left.Store(1 << 30)
+	s.adminDo("POST", "/admin/settlements/sandbox:r/lines", lines).want(200, "")
+	s.adminDo("POST", "/admin/settlements/sandbox:r/close", "").want(200, "")
 }
 
 // What is no report and no line is refused, and nothing of it is recorded.

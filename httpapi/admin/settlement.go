@@ -276,7 +276,9 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 	}
 	m := a.matcher(s.Route)
 	lines := make(map[string][]settlement.Text)
-	var projects []string
+	// The operator's own go first: what is of no payment yet may be of one when an import that was
+	// interrupted goes on, and in the book of its project, whose numbers rise, it would come too late.
+	projects := []string{operatorsBooks}
 	for _, l := range req.Lines {
 		if recorded[l.Number] {
 			continue
@@ -289,7 +291,7 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 		if e.Result.OfPayment() {
 			project = p.Project
 		}
-		if lines[project] == nil {
+		if lines[project] == nil && project != operatorsBooks {
 			projects = append(projects, project)
 		}
 		lines[project] = append(lines[project], e.Text())
