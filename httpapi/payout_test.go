@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"payledger/domain"
 	"payledger/domain/settlement"
@@ -34,6 +35,23 @@ func TestPayoutsAtTheSameTime(t *testing.T) {
 	if got[201] != 1 || got[400] != 7 {
 		t.Errorf("%v", got)
 	}
+}
+
+// TestPayoutBehindLaterIDs: a payout is undone by its id although events whose ids were given later were
+// committed before it.
+func TestPayoutBehindLaterIDs(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	event := s.cfg.IDs.Next()
+	s.clock.advance(time.Second)
+	s.merchant("").paid()
+	p := settlement.Payout{Route: domain.SandboxRoute, Report: "r", Amount: 700, Currency: "RUB", Reference: "bank-1"}
+	if _, err := eventstore.Execute(t.Context(), s.cfg.Ledger, eventstore.ArrivedStream(p.Route), settlement.Payouts{},
+		settlement.PayoutCommand(settlement.RecordPayout{Payout: p}), eventstore.Order{EventID: event}); err != nil {
+		t.Fatal(err)
+	}
+	s.adminDo("POST", "/admin/payouts/"+s.cfg.IDs.Next().String()+"/undo", `{"reason":"x"}`).want(404, domain.PayoutNotFound)
+	s.adminDo("POST", "/admin/payouts/"+event.String()+"/undo", `{"reason":"x"}`).want(200, "")
 }
 
 // TestPayoutsOfTheMerchant: list, pages and CSV.

@@ -111,12 +111,19 @@ func (a *admin) undoPayout(x *edge.Exchange) error {
 	if !ok {
 		return notFound
 	}
-	at := domain.IDTime(id)
-	found, err := a.cfg.Views.Journal(x.Context(), books.JournalQuery{Account: domain.Bank, From: at, To: at + 1, Limit: books.MaxLimit})
-	if err != nil {
-		return err
+	// Events with later ids may have been committed before it, so its time only says where it cannot be.
+	q, i := books.JournalQuery{Account: domain.Bank, From: domain.IDTime(id), Limit: books.MaxLimit}, -1
+	var found books.JournalPage
+	for more := true; more && i < 0; more = found.More {
+		var err error
+		if found, err = a.cfg.Views.Journal(x.Context(), q); err != nil {
+			return err
+		}
+		i = slices.IndexFunc(found.Lines, func(l books.JournalLine) bool { return l.Event == id && !l.Undoes })
+		if found.More {
+			q.After = found.Lines[len(found.Lines)-1].Place()
+		}
 	}
-	i := slices.IndexFunc(found.Lines, func(l books.JournalLine) bool { return l.Event == id && !l.Undoes })
 	if i < 0 {
 		return notFound
 	}
