@@ -12,7 +12,7 @@ import (
 // What of a difference is not a Result.
 const (
 	NotReported      = "not_reported"      // paid, refunded or lost here, and in no report for some days
-	NotPaidHere      = "not_paid_here"     // a report has more for the payment than was paid or refunded here
+	NotPaidHere      = "not_paid_here"     // a report has more for the payment than was paid, or than was refunded or lost, here
 	ReportIncomplete = "report_incomplete" // not all lines of a report are recorded
 
 	NotArrived        = "not_arrived"        // a report says that it was paid out, and it has not arrived for some days
@@ -33,6 +33,7 @@ type Difference struct {
 	Days      int             `json:"days"` // its age
 
 	before domain.Sum // of what no report is to have, as Open.since says
+	back   domain.Sum // of what goes back: negative what was refunded or lost here, positive what a report has of it
 }
 
 // split parts the amount into what reports are to have and what they need not. Of the latter they may
@@ -107,7 +108,7 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 				if at < o.since[route] {
 					before = p.Amount
 				}
-				o.move(project, route, key, p.Amount, before, at)
+				o.move(project, route, key, p.Amount, false, before, at)
 			} else if p.Account == domain.DisputesHeld {
 				if o.held[key] = o.held[key].Add(p.Amount.Neg()); o.held[key].Sign() == 0 {
 					delete(o.held, key)
@@ -137,7 +138,7 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 			case err != nil:
 			case l.Result == Settled:
 				o.matched[e.Route]++
-				o.move(project, e.Route, itemKey{l.PaymentID, l.Currency}, l.Gross.Neg(), domain.Sum{}, at)
+				o.move(project, e.Route, itemKey{l.PaymentID, l.Currency}, l.Gross, true, domain.Sum{}, at)
 			case l.Result.Waits():
 				name := LineID(ID(e.Route, e.Report), l.Number)
 				d := Difference{
@@ -157,27 +158,37 @@ func (o *Open) Fold(project, payment string, at domain.Instant, event domain.Eve
 		delete(o.waiting, LineID(ID(e.Route, e.Report), l.Number))
 		if e.To.Settles() {
 			o.matched[e.Route]++
-			o.move(e.Project, e.Route, itemKey{e.Payment, cmp.Or(e.SettlesIn, l.Currency)}, e.Settles.Neg(), domain.Sum{}, at)
+			o.move(e.Project, e.Route, itemKey{e.Payment, cmp.Or(e.SettlesIn, l.Currency)}, e.Settles, true, domain.Sum{}, at)
 		}
 	}
 }
 
-// move changes the sum of a payment's item, and what of it no report is to have.
-func (o *Open) move(project, route string, key itemKey, amount, before domain.Sum, at domain.Instant) {
+// move adds an outcome to a payment's item, or takes what a report has from it, and notes what of it
+// no report is to have.
+func (o *Open) move(project, route string, key itemKey, amount domain.Sum, reported bool, before domain.Sum, at domain.Instant) {
 	if len(o.routes) > 0 && !slices.Contains(o.routes, route) {
 		return
 	}
-	move(o.items, key, Difference{Route: route, ProjectID: project, PaymentID: key.of, Since: at, before: before}, amount)
+	goesBack := amount.Sign() < 0
+	if reported {
+		amount = amount.Neg()
+	}
+	d := Difference{Route: route, ProjectID: project, PaymentID: key.of, Since: at, before: before}
+	if goesBack {
+		d.back = amount
+	}
+	move(o.items, key, d, amount)
 }
 
 // move changes the sum of an item, which begins as it is given where nothing is open.
 func move(items map[itemKey]Difference, key itemKey, begin Difference, amount domain.Sum) {
 	d := items[key]
-	begin.Currency, begin.Amount, begin.before = key.currency, d.Amount.Add(amount), d.before.Add(begin.before)
+	begin.Currency, begin.Amount = key.currency, d.Amount.Add(amount)
+	begin.before, begin.back = d.before.Add(begin.before), d.back.Add(begin.back)
 	if open, _ := d.split(); open.Sign() != 0 {
 		begin.Since = d.Since
 	}
-	if begin.Amount.Sign() == 0 && begin.before.Sign() == 0 {
+	if begin.Amount.Sign() == 0 && begin.before.Sign() == 0 && begin.back.Sign() == 0 {
 		delete(items, key)
 		return
 	}
@@ -247,10 +258,11 @@ func (o *Open) each(now domain.Instant, days int, fn func(Difference)) {
 		}
 	}
 	for key, d := range o.items {
+		comes := d.Amount.Add(d.back.Neg())
 		d.Amount, _ = d.split()
-		d.What = NotPaidHere
-		if d.Amount.Sign() > 0 {
-			d.What = NotReported
+		d.What = NotReported
+		if d.Amount.Sign() > 0 && d.back.Sign() > 0 || d.Amount.Sign() < 0 && comes.Sign() < 0 {
+			d.What = NotPaidHere
 		}
 		if d.Amount.Sign() != 0 && d.Amount != o.held[key] && (d.What != NotReported || !early(d)) {
 			fn(d)

@@ -482,6 +482,7 @@ func TestReconcile(t *testing.T) {
 	}
 	settled := settlement.Entry{Line: line(settlement.KindPayment, 150000, 4500), Result: settlement.Settled}
 	taken := settlement.Entry{Line: line(settlement.KindDispute, -150000, 0), Result: settlement.Settled}
+	back, refunded := settlement.Entry{Line: line(settlement.KindRefund, -150000, 0), Result: settlement.Settled}, domain.RefundSucceededEvent{Signal: signal(domain.OutcomeSucceeded)}
 	differs := settlement.Entry{Line: line(settlement.KindPayment, 149900, 4500), Result: settlement.AmountDiffers}
 	paid, disputed, lost := domain.PaymentPaid{Signal: signal(domain.OutcomePaid)}, domain.PaymentDisputed{Signal: signal(domain.OutcomeDisputed)},
 		domain.PaymentDisputeLost{Opened: true, Signal: signal(domain.OutcomeDisputeLost)}
@@ -505,9 +506,12 @@ func TestReconcile(t *testing.T) {
 		"both":                        {[]domain.Event{lines(settled), paid}, 1, ""},
 		"disputed":                    {[]domain.Event{lines(settled), paid, disputed}, 1, ""},
 		"disputed, and reported so":   {[]domain.Event{lines(settled, taken), paid, disputed}, 2, ""},
-		"lost":                        {[]domain.Event{lines(settled), paid, disputed, lost}, 1, "not_paid_here -1500.00 3"},
+		"lost":                        {[]domain.Event{lines(settled), paid, disputed, lost}, 1, "not_reported -1500.00 3"},
+		"refunded":                    {[]domain.Event{lines(settled), paid, refunded}, 1, "not_reported -1500.00 3"},
+		"refunded, in no report":      {[]domain.Event{paid, refunded, lines(settled)}, 1, "not_reported -1500.00 3"},
+		"refunded in the report":      {[]domain.Event{lines(settled, back), paid}, 2, "not_paid_here 1500.00 3"},
 		"lost, and reported so":       {[]domain.Event{lines(settled, taken), paid, disputed, lost}, 2, ""},
-		"taken, and no dispute here":  {[]domain.Event{lines(settled, taken), paid}, 2, "not_reported 1500.00 3"},
+		"taken, and no dispute here":  {[]domain.Event{lines(settled, taken), paid}, 2, "not_paid_here 1500.00 3"},
 		"another amount":              {[]domain.Event{lines(differs), paid}, 0, "amount_differs -1454.00 3, not_reported 1500.00 3"},
 		"another amount, resolved":    {[]domain.Event{lines(differs), paid, resolved}, 1, ""},
 		"another currency":            {[]domain.Event{lines(foreign), paid}, 0, "currency_differs -16.50 3, not_reported 1500.00 3"},
@@ -532,10 +536,14 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("%s: of another route %v, and %d lines of %d matched", name, rest, o.Matched("wallet"), o.Matched("cards"))
 		}
 	}
-	o := settlement.NewOpen(nil)
-	o.Fold("prj_1", id(1).String(), 0, paid)
-	if rest := o.Differences(3*day-1, 3, ""); len(rest) > 0 {
-		t.Errorf("before it is late: %v", rest)
+	for _, events := range [][]domain.Event{{paid}, {lines(settled), paid, refunded}, {lines(settled), paid, disputed, lost}} {
+		o := settlement.NewOpen(nil)
+		for _, e := range events {
+			o.Fold("prj_1", id(1).String(), 0, e)
+		}
+		if rest := o.Differences(3*day-1, 3, ""); len(rest) > 0 {
+			t.Errorf("before it is late: %v", rest)
+		}
 	}
 	for route, since := range map[string]domain.Instant{"cards": 0, "wallet": 3 * day} {
 		o := settlement.NewOpen(nil, route)
@@ -586,7 +594,7 @@ func TestSettledSince(t *testing.T) {
 		"refunded after":                   {[]heard{{before, paid}, {after, refunded}}, "", ""},
 		"refunded after, reported":         {[]heard{{before, paid}, {after, refunded}, {after, refunds}}, "", "1 1500.00"},
 		"refunded after, all reported":     {[]heard{{before, paid}, {after, pays}, {after, refunded}, {after, refunds}}, "", ""},
-		"reported as refunded, and is not": {[]heard{{before, paid}, {after, refunds}}, "not_reported 1500.00 9", "1 1500.00"},
+		"reported as refunded, and is not": {[]heard{{before, paid}, {after, refunds}}, "not_paid_here 1500.00 9", "1 1500.00"},
 		"the refund came back":             {[]heard{{before, paid}, {before, refunded}, {after, returned}}, "not_reported 1500.00 9", ""},
 		"disputed before":                  {[]heard{{before, paid}, {before, disputed}}, "", "1 1500.00"},
 		"disputed after, taken":            {[]heard{{before, paid}, {after, disputed}, {after, takes}}, "", "1 1500.00"},

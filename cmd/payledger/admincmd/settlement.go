@@ -104,8 +104,8 @@ func (Reconcile) Help() string {
 	return `Compares what was paid, refunded and lost here with what providers report. One line for each
 difference, the oldest first:
 
-  not_reported       the provider owes it, and no report has it for some days: ask for the report,
-                     or whether it was paid at all
+  not_reported       paid, refunded or lost here, and in no report for some days: ask for the
+                     report, or whether it was paid at all
   not_paid_here      a report has it, and no outcome: look at the provider what became of it
                      (payledger payments ask), or resolve it
   unknown_reference, amount_differs, currency_differs, settled_before, other
@@ -115,7 +115,7 @@ difference, the oldest first:
                      the bank (payledger payout arrived)
   arrived_unreported it has arrived, and for some days no report says so: import the report
 
-AMOUNT is what the provider owes by it, and negative what it has paid too much. Money of an open
+AMOUNT is what the provider owes by it, and negative what it is owed by it. Money of an open
 dispute is no difference. What was heard of before "settled_since" of its route in the routes file
 need not be in a report, and is added up in the last line. Exit code 0 only if there is no
 difference, else 1.`
