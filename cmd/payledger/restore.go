@@ -51,7 +51,8 @@ positions, and the payments of which later events are there. --until takes the e
 it, and keeps the others as an export, ledger.db.replaced-TIME.rest.jsonl.
 
 It refuses to lose an event: the directory's log has more events than FILE, or
-other ones. With --force it is moved aside, never deleted. No server may run on the
+other ones; or what payments were for, which EVENTS does not have, and an export only if it
+was made --with-details. With --force it is moved aside, never deleted. No server may run on the
 directory. Projections and the embedded JetStream need no care: the next start compares them
 with the log and recreates them where they differ. So give EVENTS before that.
 
@@ -60,7 +61,7 @@ be sent, each endpoint is sent the newest event of every payment. Receivers igno
 have seen its sequence.
 
 Exit codes: 3 events are missing, damaged or altered, or a file cannot be read; 4 a file is in
-use; 5 an event would be lost, or nothing proves it. Then nothing was changed.`
+use; 5 an event or a payment's details would be lost, or nothing proves it. Then nothing was changed.`
 }
 
 // Run restores the file.

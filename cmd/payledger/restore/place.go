@@ -52,6 +52,7 @@ func (r *restoring) behind() []string {
 // checkpoint. losses ends it and describes what differs.
 func (r *restoring) compare(ctx context.Context) (each func(eventstore.Stored) error, losses func() []string) {
 	var all []string
+	gone := 0                                           // payments whose details only the directory's log has
 	was := func(func(eventstore.Stored, error) bool) {} // no log to compare with
 	if r.old != nil && r.old.LogID() == r.Log {
 		was = r.old.Scan(ctx, 0, eventstore.Filter{})
@@ -72,16 +73,29 @@ func (r *restoring) compare(ctx context.Context) (each func(eventstore.Stored) e
 				all = append(all, "its log cannot be read to the end, so it is unknown what the backup lacks: "+err.Error())
 			case old.Commit != e.Commit || old.Stream != e.Stream || !bytes.Equal(old.Body, e.Body):
 				all = append(all, fmt.Sprintf("its log has other events from position %d on", e.Position))
+			case old.Details != nil && e.Details == nil: // erased, if that comes later
+				gone++
 			}
 			ended = ended || len(all) > 0
 		}
 		if tree != nil && !r.forged {
 			r.forged = tree.Append(e.Body) != nil
 		}
+		if e.Erases && gone > 0 {
+			for first, err := range r.old.Load(ctx, e.Stream) {
+				if err == nil && first.Details != nil {
+					gone--
+				}
+				break
+			}
+		}
 		return nil
 	}
 	return each, func() []string {
 		stop()
+		if gone > 0 {
+			all = append(all, fmt.Sprintf("the details of %s would be gone", cli.Count(gone, "payment")))
+		}
 		if r.forged {
 			all = append(all, "its checkpoint was signed for other events than the backup's")
 		}
