@@ -68,13 +68,16 @@ func (r *restoring) compare(ctx context.Context) (each func(eventstore.Stored) e
 			old, err, ok := next()
 			switch {
 			case !ok, err != nil && r.own: // then all of it that can be read is taken
-				ended = true
+				ended, r.other = true, r.other || err != nil
 			case err != nil:
 				all = append(all, "its log cannot be read to the end, so it is unknown what the backup lacks: "+err.Error())
 			case old.Commit != e.Commit || old.Stream != e.Stream || !bytes.Equal(old.Body, e.Body):
 				all = append(all, fmt.Sprintf("its log has other events from position %d on", e.Position))
-			case old.Details != nil && e.Details == nil: // erased, if that comes later
-				gone++
+			case (old.Details == nil) != (e.Details == nil):
+				r.other = true
+				if e.Details == nil { // erased, if that comes later
+					gone++
+				}
 			}
 			ended = ended || len(all) > 0
 		}
@@ -118,8 +121,9 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 			return err
 		}
 	}
-	// The projections may have events that the backup lacks: verify would report these as cut off.
-	if r.old == nil || r.lost {
+	// The projections may have events that the backup lacks: verify would report these as cut off. Of
+	// events with other details than before they would keep what they have.
+	if r.old == nil || r.lost || r.other {
 		if err := errors.Join(datadir.RemoveIfExists(r.Data.Projections()), boltfile.SyncDir(string(r.Data))); err != nil {
 			return err
 		}

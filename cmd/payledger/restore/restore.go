@@ -45,6 +45,7 @@ type restoring struct {
 	expected *translog.Checkpoint // what it says
 	forged   bool                 // expected does not match the backup's events
 	lost     bool                 // the directory has data that the backup lacks
+	other    bool                 // payments have details that they had not, or the other way round
 	stamp    string
 }
 
