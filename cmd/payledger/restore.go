@@ -56,6 +56,9 @@ was made --with-details. With --force it is moved aside, never deleted. No serve
 directory. Projections and the embedded JetStream need no care: the next start compares them
 with the log and recreates them where they differ. So give EVENTS before that.
 
+What was erased after the backup stays erased, as far as the directory's log tells, or EVENTS where
+that cannot be read: those payments come back without their descriptions and payloads.
+
 What was sent to webhook endpoints after the backup is not known. Of what FILE says is still to
 be sent, each endpoint is sent the newest event of every payment. Receivers ignore it if they
 have seen its sequence.
@@ -91,6 +94,9 @@ func (c restoreCmd) Run(a *cli.App) error {
 	}
 	for _, s := range done.Sources {
 		fmt.Fprintf(a.Stdout, "Source    %s: %s\n", s.Name, cli.Count(s.Events, "event"))
+	}
+	if done.Erased > 0 {
+		fmt.Fprintf(a.Stdout, "Erased    the details of %s, which were erased after position %d\n", cli.Count(done.Erased, "payment"), done.Position)
 	}
 	for _, name := range done.Kept {
 		fmt.Fprintf(a.Stdout, "Kept      %s\n", name)

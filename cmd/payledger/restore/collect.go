@@ -239,7 +239,7 @@ func (r *restoring) build(ctx context.Context, to string) error {
 	m := begin(ctx, r.parts)
 	defer m.stop()
 	show := cli.Progress(r.Stderr, "Writing the log")
-	last, err := bolt.Build(ctx, to, r.Log, claimed(m.source(r.Until)(0), show))
+	last, err := bolt.Build(ctx, to, r.Log, claimed(r.withoutErased(m.source(r.Until)(0)), show))
 	if err != nil {
 		return err
 	}
@@ -248,13 +248,13 @@ func (r *restoring) build(ctx context.Context, to string) error {
 		return nil
 	}
 	r.rest = to + ".rest.jsonl"
-	return m.writeRest(ctx, r.rest)
+	return r.writeRest(ctx, m)
 }
 
 // writeRest writes what has not been taken as exported lines: each event, and
-// where sources differ, each of theirs.
-func (m *merge) writeRest(ctx context.Context, name string) (err error) {
-	f, err := datadir.CreatePrivate(name)
+// where sources differ, each of theirs; of erased payments without their details.
+func (r *restoring) writeRest(ctx context.Context, m *merge) (err error) {
+	f, err := datadir.CreatePrivate(r.rest)
 	if err != nil {
 		return err
 	}
@@ -265,6 +265,9 @@ func (m *merge) writeRest(ctx context.Context, name string) (err error) {
 		for _, p := range m.take() {
 			if p.bad != nil {
 				continue
+			}
+			if r.isErased(p.Stream) {
+				p.Details = nil
 			}
 			line = export.AppendRecord(line[:0], p.Stored)
 			if _, err := out.Write(line); err != nil {

@@ -37,8 +37,8 @@ type part struct {
 	records func(context.Context) iter.Seq2[piece, error]
 }
 
-// open opens what is to be restored. A single backup is copied as it is; other sources are read
-// event by event.
+// open opens what is to be restored. A single backup is copied as it is, unless
+// erasures came after it; other sources are read event by event.
 func (r *restoring) open(ctx context.Context, pack datadir.KeyPack) error {
 	bundle, err := export.OpenBundle(r.File)
 	switch {
@@ -55,7 +55,12 @@ func (r *restoring) open(ctx context.Context, pack datadir.KeyPack) error {
 	}
 	// The backup stays locked while it is copied.
 	r.Log, r.closers = backup.LogID(), append(r.closers, backup.Close)
-	r.write = func(_ context.Context, to string) error {
+	r.write = func(ctx context.Context, to string) error {
+		if len(r.erased) > 0 {
+			records := r.withoutErased(backup.Scan(ctx, 0, eventstore.Filter{}))
+			_, err := bolt.Build(ctx, to, r.Log, claimed(records, cli.Progress(r.Stderr, "Writing the log")))
+			return err
+		}
 		err := datadir.CopyFile(r.File, to, func(w io.Writer, size int64) io.Writer { return cli.CopyProgress(w, r.Stderr, r.Position, size) })
 		if err != nil {
 			return fmt.Errorf("copying the backup: %w", err)

@@ -75,7 +75,7 @@ func (r *restoring) compare(ctx context.Context) (each func(eventstore.Stored) e
 				all = append(all, fmt.Sprintf("its log has other events from position %d on", e.Position))
 			case (old.Details == nil) != (e.Details == nil):
 				r.other = true
-				if e.Details == nil { // erased, if that comes later
+				if e.Details == nil && !r.isErased(e.Stream) { // may be erased by what comes
 					gone++
 				}
 			}
@@ -84,7 +84,7 @@ func (r *restoring) compare(ctx context.Context) (each func(eventstore.Stored) e
 		if tree != nil && !r.forged {
 			r.forged = tree.Append(e.Body) != nil
 		}
-		if e.Erases && gone > 0 {
+		if e.Erases && gone > 0 && !r.isErased(e.Stream) {
 			for first, err := range r.old.Load(ctx, e.Stream) {
 				if err == nil && first.Details != nil {
 					gone--

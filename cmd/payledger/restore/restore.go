@@ -41,6 +41,8 @@ type restoring struct {
 	brought bool   // the checkpoint was checked only with the key that came with it
 	rest    string // file with the events after Options.Until, "" for none
 
+	erased map[string]struct{} // ids of payments: see findErasures
+
 	signed   []byte               // the directory's newest checkpoint, nil for none
 	expected *translog.Checkpoint // what it says
 	forged   bool                 // expected does not match the backup's events
@@ -73,6 +75,7 @@ type Report struct {
 	Position eventstore.Position `json:"position"`
 	Events   eventstore.Position `json:"events"`
 	Proved   eventstore.Position `json:"proved,omitzero"` // a checkpoint proves the events up to here
+	Erased   int                 `json:"erased,omitzero"` // payments whose details were left out: events that are not restored erase them
 	Sources  []Source            `json:"sources,omitempty"`
 	Findings []audit.Finding     `json:"findings,omitempty"` // why it was refused
 	Lacking  []audit.Lack        `json:"lacking,omitempty"`
@@ -143,6 +146,9 @@ func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
 	}
 	if err := os.MkdirAll(string(r.Data), 0o700); err != nil {
 		return cli.Errorf(cli.ExitDirectory, "making %s: %w", r.Data, err)
+	}
+	if err := r.findErasures(ctx); err != nil {
+		return err
 	}
 	work, err := datadir.NewScratch(string(r.Data), r.Data.Files()...)
 	if err != nil {
