@@ -187,7 +187,9 @@ func TestSearchLeadsWhereAnIDBelongs(t *testing.T) {
 			t.Errorf("%q leads to %s, want %s", q, got, want)
 		}
 	}
-	b.open("/account/search?q=01M7W78FJBM8T4R7B5N0C1D2E3").want(404).has("The id was not found")
+	for _, unknown := range []string{"01M7W78FJBM8T4R7B5N0C1D2E3", "01m7w78fjbm8t4r7b5n0c1d2e3", "%2001M7W78FJBM8T4R7B5N0C1D2E3%20"} {
+		b.open("/account/search?q=" + unknown).want(404).has("The id was not found")
+	}
 	theirs := s.browser().signIn(s.merchant(""))
 	theirs.open("/account/search?q=" + p.ID).want(404)
 	b.open("/account/payments/"+p.ID).want(200).has(`id="`+event+`"`, `id="`+r.ID+`"`)

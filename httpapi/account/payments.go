@@ -153,7 +153,7 @@ func (v *visit) listPayments() error {
 	var refused error
 	page.Filter, asked, refused = v.paymentFilter()
 	text := page.Filter.Get("q")
-	if _, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(text))); ok {
+	if isID(text) {
 		return v.Leave("search?" + url.Values{"q": {text}}.Encode())
 	}
 	if lists, err := v.meanings(text); err != nil {

@@ -27,7 +27,7 @@ func (v *visit) search() error {
 			return v.Leave(path)
 		}
 	}
-	if _, ok := domain.ParseID(text); ok {
+	if isID(text) {
 		return &failure{Status: http.StatusNotFound, Why: "no_id", Path: "payments"}
 	}
 	lists, err := v.meanings(text)
@@ -35,6 +35,12 @@ func (v *visit) search() error {
 		return err
 	}
 	return v.Leave("payments?" + lists[0].Encode())
+}
+
+// isID reports whether a text is an id as Lookup reads it: in any case, with blanks around it.
+func isID(text string) bool {
+	_, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(text)))
+	return ok
 }
 
 // meanings are the lists of payments that a text can mean, the likeliest first: an amount, or
