@@ -20,6 +20,7 @@ import (
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 	"payledger/projections/views"
 )
 
@@ -157,6 +158,36 @@ func TestFeedAsLines(t *testing.T) {
 	// It has no events of the project itself.
 	if strings.Contains(fmt.Sprint(all), "project.") {
 		t.Errorf("%s", all)
+	}
+}
+
+// A key without read gets of each event what is left after the details were erased.
+func TestFeedWithoutDetails(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	auditor := m
+	var k wire.Key
+	s.adminDo("POST", "/admin/projects/"+m.project+"/keys", `{"scopes":["audit"]}`).want(201, "").decode(&k)
+	auditor.secret = k.APIKey
+	id := m.pay(`{"amount":"1","description":"Ivan Petrov","payload":{"mail":"ivan@example.com"}}`).want(201, "").object().ID
+	whole := linesOf(m.get("/v1/events").want(200, ""))
+	if len(whole) != 1 || !strings.Contains(whole[0], "Petrov") || !strings.Contains(whole[0], `"salt":`) {
+		t.Fatalf("with read: %s", whole)
+	}
+	lines := linesOf(auditor.get("/v1/events").want(200, ""))
+	if all := m.recorded(); !slices.Equal(lines, all) {
+		t.Errorf("without read: %s, want %s", lines, all)
+	}
+	if data := auditor.follow("").take(1)[0].data; data != lines[0] {
+		t.Errorf("without read, as a stream: %s", data)
+	}
+	if data := m.follow("").take(1)[0].data; data != whole[0] {
+		t.Errorf("with read, as a stream: %s", data)
+	}
+	m.erase(id, `{"reason":"asked by the customer"}`).want(200, "")
+	if erased := linesOf(m.get("/v1/events?limit=1").want(200, "")); !slices.Equal(erased, lines) {
+		t.Errorf("erased: %s, without read: %s", erased, lines)
 	}
 }
 

@@ -122,7 +122,7 @@ func afterPosition(name, text string) (uint64, error) {
 
 // Feed reads the events of a project's payments and refunds after a position,
 // in the order of the log. Events of the project itself are left out: they
-// hold hashes of API keys. It takes one of the project's places until Close.
+// hold hashes of API keys. Details are there only if the key has read, too. It takes one of the project's places until Close.
 type Feed struct {
 	api   *API
 	c     Caller
@@ -196,7 +196,7 @@ func (a *API) EventsBefore(ctx context.Context, c Caller, before uint64, n int) 
 			if uint64(r.Position) > end {
 				break
 			}
-			window = append(window, LineOf(r))
+			window = append(window, c.lineOf(r))
 		}
 		slices.Reverse(window)
 		lines = append(lines, window...)
@@ -251,7 +251,7 @@ func (f *Feed) emit(ctx context.Context, r eventstore.Stored, to func(FeedEvent)
 	var e FeedEvent
 	if r.Position != 0 {
 		f.sent++
-		if e, err = feedEvent(r); err != nil {
+		if e, err = f.c.feedEvent(r); err != nil {
 			return err
 		}
 	}
@@ -325,12 +325,20 @@ func (f *Feed) Follow(ctx context.Context, to func(FeedEvent) error) error {
 	return err
 }
 
-func feedEvent(r eventstore.Stored) (e FeedEvent, err error) {
-	e.EventLine = LineOf(r)
+func (c Caller) feedEvent(r eventstore.Stored) (e FeedEvent, err error) {
+	e.EventLine = c.lineOf(r)
 	if e.Type, err = eventstore.TypeOf(r.Body); err != nil {
 		err = &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
 	return e, err
+}
+
+// lineOf is LineOf for the caller: without read the details are left out, as of an erased payment.
+func (c Caller) lineOf(r eventstore.Stored) wire.EventLine {
+	if !c.operator && !c.Key.Has(projects.Read) {
+		r.Details = nil
+	}
+	return LineOf(r)
 }
 
 // LineOf is a record as it is listed, with its details.
