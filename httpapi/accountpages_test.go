@@ -256,6 +256,7 @@ func TestSigningInAndOut(t *testing.T) {
 	if slow.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
+	b.post("/account/signin", url.Values{"project": {m.project}, "key": {"sk_wrong"}}, header{"X-Forwarded-For", "192.0.2.1"}).want(401) // of another client behind a proxy
 	// The right key is never refused because wrong ones were sent.
 	in := b.post("/account/signin", url.Values{"project": {" " + m.project + " "}, "key": {m.secret}, "next": {"payments?status=paid"}})
 	cookie := in.Header.Get("Set-Cookie")

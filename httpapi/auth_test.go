@@ -155,6 +155,19 @@ func TestFailedAuthenticationIsLimitedByAddress(t *testing.T) {
 	s.send("GET", "/v1/payments", nil, bad).want(401, domain.Unauthorized)
 	s.send("GET", "/v1/payments", nil, bad).want(429, domain.RateLimited)
 	s.send("GET", "/livez", nil).want(200, "")
+	// Behind a proxy each of its clients has its own budget, and its address is in the log.
+	near, far := header{"X-Forwarded-For", "192.0.2.1"}, header{"X-Forwarded-For", "192.0.2.1, 192.0.2.2"}
+	for range 10 {
+		s.send("GET", "/v1/payments", nil, bad, near).want(401, domain.Unauthorized)
+	}
+	s.send("GET", "/v1/payments", nil, bad, near).want(429, domain.RateLimited)
+	s.send("GET", "/v1/payments", nil, bad, far).want(401, domain.Unauthorized)
+	for !strings.Contains(s.log.String(), `"client":"192.0.2.2"`) { // written after the client has its answer
+		if t.Context().Err() != nil {
+			t.Fatal("the log does not tell the client's address")
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func TestProjectsCannotSeeEachOther(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/conns"
 )
 
 // signInPage is what signin.html is filled with.
@@ -51,7 +52,7 @@ func (v *visit) signIn() error {
 	if p, k, ok := strings.Cut(project, ":"); ok && key == "" { // both as in the header of the API
 		project, key = p, k
 	}
-	caller, err := v.API.SignIn(v.Ctx(), v.Request.RemoteAddr, project, key, nil)
+	caller, err := v.API.SignIn(v.Ctx(), conns.Visitor(v.Request), project, key, nil)
 	if err == nil {
 		if err := v.startSession(caller); err != nil {
 			return err

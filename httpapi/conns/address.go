@@ -36,18 +36,21 @@ func ofRemote(remote string) (addr netip.Addr, name string) {
 // network. Proxies there are trusted.
 func mayBeProxy(addr netip.Addr) bool { return addr.IsLoopback() || addr.IsPrivate() }
 
-// Peer is the network at the other end of a connection, by its http.Request.RemoteAddr.
-func Peer(remote string) string {
-	_, name := ofRemote(remote)
-	return name
-}
-
-// Visitor is the network under which people without a key are counted: Peer or,
-// if the request may come from a proxy, the network that the proxy names. Only
+// Visitor is the network under which a client is counted whose key is not known: that at the
+// other end of the connection or, if it may be a proxy's, the one that the proxy names. Only
 // the last address of X-Forwarded-For counts: the nearest proxy wrote it, while
 // a client can forge the others.
 func Visitor(r *http.Request) string {
 	_, name := visitor(r)
+	return name
+}
+
+// Client is the address of which Visitor is the network.
+func Client(r *http.Request) string {
+	addr, name := visitor(r)
+	if addr.IsValid() {
+		return addr.String()
+	}
 	return name
 }
 

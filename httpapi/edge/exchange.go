@@ -16,6 +16,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore/tracing"
+	"payledger/httpapi/conns"
 	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json"
@@ -127,7 +128,7 @@ func (x *Exchange) record(took time.Duration) {
 		return
 	}
 	rec.Str("request_id", x.ID).Str("method", methodLabel(x.Request.Method)).Str("operation", x.operation()).
-		Int("status", x.status).Int64("bytes", x.bytes).Dur("took_ms", took).Str("client", clientHost(x.Request))
+		Int("status", x.status).Int64("bytes", x.bytes).Dur("took_ms", took).Str("client", conns.Client(x.Request))
 	if x.Project.ID != "" {
 		rec.Str("project", x.Project.ID)
 	}

@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -99,13 +98,4 @@ func (l *Limiter) Allow(name string, r Rate, now time.Time, announced http.Heade
 		return nil
 	}
 	return wire.Problem{Code: domain.RateLimited}.With("Retry-After", strconv.Itoa(max(1, r.seconds(1-tokens))))
-}
-
-// clientHost is the address the request came from, without the port.
-func clientHost(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 )
 
@@ -13,7 +14,7 @@ const challenge = `Bearer realm="payments"`
 // Authenticate finds the project and the key that a request carries.
 func (a *API) Authenticate(x *edge.Exchange) error {
 	id, secret := credentials(x.Request.Header)
-	c, err := a.SignIn(x.Context(), x.Request.RemoteAddr, id, secret, x.Header())
+	c, err := a.SignIn(x.Context(), conns.Visitor(x.Request), id, secret, x.Header())
 	x.Project, x.Key = c.Project, c.Key
 	return err
 }

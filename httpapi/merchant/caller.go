@@ -9,7 +9,6 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
-	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
@@ -92,9 +91,9 @@ func (c Caller) sees(p domain.Payment) bool {
 // never refused for those of others. The problems are 401 unauthorized, 403 project_disabled and
 // 429 rate_limited.
 //
-// What is left for the address, at the other end remote of the connection, is announced in the header
+// What is left for the address of the client, which conns.Visitor names, is announced in the header
 // where it is used up; it may be nil.
-func (a *API) SignIn(ctx context.Context, remote, id, secret string, announced http.Header) (Caller, error) {
+func (a *API) SignIn(ctx context.Context, client, id, secret string, announced http.Header) (Caller, error) {
 	project, known, err := a.cfg.Views.Project(ctx, id)
 	if err != nil {
 		return Caller{}, err
@@ -104,7 +103,7 @@ func (a *API) SignIn(ctx context.Context, remote, id, secret string, announced h
 	}
 	key, live := project.Authenticate(projects.HashKey(secret))
 	if !known || !live {
-		if err := a.failures.Allow(conns.Peer(remote), edge.PerMinute(a.cfg.FailedAuthPerMinute), a.cfg.Now(), announced); err != nil {
+		if err := a.failures.Allow(client, edge.PerMinute(a.cfg.FailedAuthPerMinute), a.cfg.Now(), announced); err != nil {
 			return Caller{}, err
 		}
 		if announced != nil { // this budget is announced where it is used up, not before
