@@ -93,6 +93,19 @@ func TestDaysOfAnyZone(t *testing.T) {
 	}
 }
 
+// The chart names no day with its year, although the year begins earlier in the project's zone
+// than in UTC.
+func TestChartOnNewYear(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	s.clock.ms.Store(time.Date(2027, 1, 2, 12, 0, 0, 0, time.UTC).UnixMilli())
+	m := s.merchant(`{"time_zone":"Asia/Kolkata"}`)
+	m.settle(`{"amount":"77.70"}`, "paid", "")
+	b := s.browser()
+	b.signIn(m)
+	b.open("/account?lang=en&from=2027-01-01&to=2027-01-02").want(200).has(">01\u00a0Jan<", ">02\u00a0Jan<").lacks(">01\u00a0Jan\u00a02027<")
+}
+
 // A payment made at 23:30 UTC is on the day of the project's zone in lists, files
 // and the overview, and that day finds it.
 func TestAccountInZone(t *testing.T) {

@@ -2,7 +2,6 @@ package account
 
 import (
 	"math"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -62,7 +61,7 @@ func (p overviewPage) chart(c wire.CurrencyOverview, id string, width, height fl
 		middle := chart.Left + wide*(float64(i)+0.5)
 		if i%every == 0 {
 			day, _ := merchant.ParseDay(d.Date) // the API writes it so
-			chart.Days = append(chart.Days, tick{tenths(middle), dayLabel(p.Locale, p.Who.Calendar().Start(day))})
+			chart.Days = append(chart.Days, tick{tenths(middle), dayLabel(p.Locale, p.Who.Calendar().Start(day), d.Date[:len("2026")])})
 		}
 		chart.add("chart-paid", middle-0.39*wide, 0.36*wide, y(amountOf(d.Paid.Sum)))
 		chart.add("chart-back", middle+0.03*wide, 0.36*wide, y(amountOf(d.Refunded.Sum)))
@@ -82,8 +81,8 @@ func (c *dailyChart) add(class string, left, width, top float64) {
 func tenths(x float64) float64 { return math.Round(10*x) / 10 }
 
 // dayLabel is a day in figures without its year.
-func dayLabel(l *ui.Locale, day domain.Instant) string {
-	return strings.Trim(strings.Replace(l.ShortDay(day), strconv.Itoa(day.Time().Year()), "", 1), " .\u00a0")
+func dayLabel(l *ui.Locale, day domain.Instant, year string) string {
+	return strings.Trim(strings.Replace(l.ShortDay(day), year, "", 1), " .\u00a0")
 }
 
 // scaleLabel is an amount without its minor units where there are none.
