@@ -64,6 +64,7 @@ func TestFindingPayments(t *testing.T) {
 		"amount_from=%247&amount_to=7+USD":                             "dollar",
 		"q=1042":                                                       "green",
 		"from=2026-11-20&to=2026-11-20":                                "green black nought dollar",
+		"from=1970-01-01&to=9999-12-31":                                "green black nought dollar",
 		"to=2026-11-19":                                                "",
 		"status=paid":                                                  "",
 	} {

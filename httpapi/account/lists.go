@@ -96,15 +96,20 @@ func replyCSV[T any](v *visit, list func(merchant.Caller, url.Values) (merchant.
 }
 
 // Days turns the days of a page's address, both of which count, into the bounds
-// that the API takes: the first instant of one, and the first after the other. What is
-// no day stays as it is, for the API to refuse.
+// that the API takes: the first instant of one, and the first after the other. A bound
+// beyond the instants there are is left out. What is no day stays as it is, for the API to refuse.
 func (v *visit) Days(q url.Values, from, to string) {
 	days := v.Caller.Calendar()
-	if d, err := merchant.ParseDay(q.Get(from)); err == nil {
-		q.Set(from, days.Start(d).String())
-	}
-	if d, err := merchant.ParseDay(q.Get(to)); err == nil {
-		q.Set(to, days.Start(d+1).String())
+	for name, after := range map[string]merchant.Day{from: 0, to: 1} {
+		d, err := merchant.ParseDay(q.Get(name))
+		if err != nil {
+			continue
+		}
+		if at := days.Start(d + after); at > 0 && at.Time().Year() <= 9999 {
+			q.Set(name, at.String())
+		} else {
+			q.Del(name)
+		}
 	}
 }
 
