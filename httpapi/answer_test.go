@@ -124,6 +124,7 @@ func TestLandingPage(t *testing.T) {
 	for prefix, root := range map[string]string{"": publicURL, "/base": publicURL + "/base"} {
 		s := start(t).again(func(c *settings) { c.PublicURL = root })
 		var l wire.Landing
+		s.send("GET", "/", nil, header{"Accept", "application/json, text/html;q=0.5"}).want(200, "").decode(&l)
 		a := s.send("GET", "/", nil, header{"Accept", "*/*"}).want(200, "")
 		if a.decode(&l); l.Docs != root+"/docs" || l.API != root+"/v1" || l.Clients != root+"/docs/clients" || a.Header.Get("Vary") != "Accept" {
 			t.Errorf("%+v %v", l, a.Header)

@@ -73,7 +73,10 @@ func TestListsAsCSV(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	m.send("GET", "/v1/payments?status=x", nil, header{"Accept", "text/csv"}).want(400, domain.InvalidParameter)
-	for accept, csv := range map[string]bool{"text/csv;q=0, */*": false, "text/csv; q=0.000": false, "*/*, Text/CSV;q=0.1": true, "text/csv;q=x": true} {
+	for accept, csv := range map[string]bool{
+		"text/csv;q=0, */*": false, "text/csv; q=0.000": false, "*/*, Text/CSV;q=0.1": true, "text/csv;q=x": true, "text/csv, */*": true,
+		"application/json, text/csv;q=0.1": false, "text/csv, application/json": false, "text/csv, application/json;q=0.9": true,
+	} {
 		a := m.send("GET", "/v1/payments", nil, header{"Accept", accept}).want(200, "")
 		if got := strings.HasPrefix(a.Header.Get("Content-Type"), "text/csv"); got != csv {
 			t.Errorf("Accept: %s answers %s", accept, a.Header.Get("Content-Type"))

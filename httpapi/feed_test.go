@@ -152,6 +152,9 @@ func TestFeedAsLines(t *testing.T) {
 			t.Errorf("limit %d: %s", i+1, got)
 		}
 	}
+	if a := m.send("HEAD", "/v1/events", nil, header{"Accept", "application/jsonl, text/event-stream;q=0.1"}); a.Header.Get("Content-Type") != edge.JSONLines {
+		t.Errorf("a stream has less weight: %v", a.Header)
+	}
 	if head := m.send("HEAD", "/v1/events", nil).want(200, ""); len(head.Body) != 0 {
 		t.Errorf("%s", head.Body)
 	}

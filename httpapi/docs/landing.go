@@ -33,7 +33,7 @@ func landingPage(cfg Config) about {
 // Landing answers GET /: a page for people, JSON for programs.
 func (p *Pages) Landing(x *edge.Exchange) error {
 	x.Header().Add("Vary", "Accept")
-	if !edge.Accepts(x.Request.Header["Accept"], "text/html") {
+	if !edge.Prefers(x.Request.Header["Accept"], "text/html", "application/json") {
 		return x.Reply(http.StatusOK, p.landing)
 	}
 	return p.Text(x)

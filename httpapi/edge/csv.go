@@ -17,7 +17,7 @@ const csvRows = 1000
 // AsCSV reports whether a list was asked for as CSV.
 func (x *Exchange) AsCSV() bool {
 	x.Header().Add("Vary", "Accept")
-	return Accepts(x.Request.Header["Accept"], CSVType)
+	return Prefers(x.Request.Header["Accept"], CSVType, "application/json")
 }
 
 // Table is a list that is written as CSV.
@@ -100,16 +100,28 @@ func (x *Exchange) ReplyCSV(t Table) error {
 
 // Accepts reports whether the lines of Accept or Accept-Encoding name a media type or an encoding, and
 // not only to refuse it with a weight of 0 (RFC 9110, section 12.4.2).
-func Accepts(lines []string, what string) bool {
+func Accepts(lines []string, what string) bool { return weight(lines, what) > 0 }
+
+// Prefers reports whether the lines of Accept name a media type with more weight than the usual one
+// (RFC 9110, section 12.5.1). */* names neither: clients add it to what they want.
+func Prefers(lines []string, what, usual string) bool {
+	return weight(lines, what) > weight(lines, usual)
+}
+
+// weight is that of a media type or an encoding, 0 where it is not named.
+func weight(lines []string, what string) float64 {
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			name, parameters, _ := strings.Cut(part, ";")
 			if strings.EqualFold(strings.TrimSpace(name), what) {
-				_, weight, _ := strings.Cut(strings.ToLower(parameters), "q=")
-				q, err := strconv.ParseFloat(strings.TrimSpace(weight), 64)
-				return err != nil || q > 0
+				_, text, _ := strings.Cut(strings.ToLower(parameters), "q=")
+				q, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+				if err != nil {
+					return 1
+				}
+				return q
 			}
 		}
 	}
-	return false
+	return 0
 }

@@ -41,7 +41,7 @@ type FeedQuery struct {
 // ListEvents answers GET /v1/events. As JSON lines it ends with the newest event; as server-sent
 // events it continues.
 func (h Handlers) ListEvents(x *edge.Exchange) error {
-	live := edge.Accepts(x.Request.Header["Accept"], edge.EventStream)
+	live := edge.Prefers(x.Request.Header["Accept"], edge.EventStream, edge.JSONLines)
 	values, err := x.Values()
 	if err != nil {
 		return err
