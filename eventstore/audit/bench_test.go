@@ -86,7 +86,7 @@ func BenchmarkPacked(b *testing.B) {
 		bytes = 0
 		for _, p := range w.states {
 			p = checked(p)
-			bytes += len(k.encode(&payment{head{position: 1 << 20, sequence: 4}, 1 << 19, p}))
+			bytes += len(k.encode(&payment{head{position: 1 << 20, sequence: 4}, 1 << 19, false, p}))
 		}
 	}
 	b.ReportMetric(float64(bytes)/float64(len(w.states)), "bytes/payment")

@@ -77,7 +77,7 @@ func Check(ctx context.Context, src Source, o Options) (*Report, error) {
 		return nil, err
 	}
 	if !o.Bare {
-		if err := c.details.finish(src, c.report); err != nil {
+		if err := c.details.finish(src, &c.streams, c.report); err != nil {
 			return nil, err
 		}
 	}

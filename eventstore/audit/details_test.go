@@ -101,3 +101,30 @@ func TestDetails(t *testing.T) {
 		t.Errorf("restored without details up to the third: %+v, %v", r, err)
 	}
 }
+
+// TestDetailsOfManyPayments: however many payments' details are not there, erased ones are neither
+// missing nor lost by a restore, and those that nobody has erased are found.
+func TestDetailsOfManyPayments(t *testing.T) {
+	t.Parallel()
+	const n = 1<<16 + 100
+	w := newWorld(t)
+	for range n {
+		w.create(false)
+	}
+	for _, id := range w.payments[:n-3] {
+		w.erase(id)
+	}
+	records := w.records()
+	last := eventstore.Position(n + 1) // payment's creation, behind that of the project
+	for i := last - 3; i < last; i++ {
+		records[i].Details, records[i].Event = nil, nil
+	}
+	o := Options{Codec: w.ledger.Codec, Verifiers: w.verifiers(), Restored: last - 2}
+	r, err := Check(t.Context(), listed(records), o)
+	if err != nil || r.Found != 2 || r.NoDetails != 1 || r.FirstBad != last-1 || r.Findings[1].Position != last {
+		t.Errorf("three lack details, one of which was restored without: %+v, %v", r, err)
+	}
+	if want := nameOf(records[last-1].Stream); r.Findings[1].Stream != want || r.Findings[1].Kind != MissingDetails {
+		t.Errorf("%v, want it of %s", r.Findings[1], want)
+	}
+}

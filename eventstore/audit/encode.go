@@ -18,6 +18,7 @@ type encoded struct {
 	Sequence uint64
 	Blind    bool
 	Created  eventstore.Position
+	Absent   bool
 	Payment  domain.Payment // without its id
 }
 
@@ -28,7 +29,7 @@ func (k *encoder) encode(from *payment) string {
 	k.form.Share(p.Project)
 	k.form.Share(p.Route)
 	p.ID = domain.ID{}
-	k.buf = k.form.Append(k.buf[:0], &encoded{from.position, from.sequence, from.blind, from.created, p})
+	k.buf = k.form.Append(k.buf[:0], &encoded{from.position, from.sequence, from.blind, from.created, from.absent, p})
 	return string(k.buf)
 }
 
@@ -39,5 +40,5 @@ func (k *encoder) decode(id domain.ID, s string) payment {
 		panic(err) // encode wrote it
 	}
 	p.Payment.ID = id
-	return payment{head{p.Position, p.Sequence, p.Blind}, p.Created, p.Payment}
+	return payment{head{p.Position, p.Sequence, p.Blind}, p.Created, p.Absent, p.Payment}
 }

@@ -39,9 +39,9 @@ func TestPackedPaymentsKeepWhatRulesRead(t *testing.T) {
 	}
 	k := newEncoder()
 	h := head{position: 9, sequence: 4, blind: true}
-	decoded := k.decode(id, k.encode(&payment{h, 7, p}))
+	decoded := k.decode(id, k.encode(&payment{h, 7, true, p}))
 	gotHead, got := decoded.head, decoded.state
-	if diff := cmp.Diff(p, got, cmpopts.EquateEmpty()); diff != "" || gotHead != h {
+	if diff := cmp.Diff(p, got, cmpopts.EquateEmpty()); diff != "" || gotHead != h || decoded.created != 7 || !decoded.absent {
 		t.Errorf("%+v\n%s", gotHead, diff)
 	}
 }

@@ -118,7 +118,7 @@ func TestPackKeepsWhatRulesLookAt(t *testing.T) {
 		k := newEncoder()
 		for id, p := range w.states {
 			h := head{position: 1 << 40, sequence: 7, blind: rapid.Bool().Draw(t, "blind")}
-			decoded := k.decode(id, k.encode(&payment{h, h.position, p}))
+			decoded := k.decode(id, k.encode(&payment{h, h.position, false, p}))
 			got, q := decoded.head, decoded.state
 			if got != h || q.Status != p.Status || q.ExpiresAt != p.ExpiresAt || q.Route != p.Route || len(q.Refunds) != len(p.Refunds) {
 				t.Fatalf("%+v\n%+v", p, q)

@@ -36,6 +36,7 @@ func streamAt[K comparable, S any](all map[K]*stream[S], key K, begin S) *stream
 type payment struct {
 	head
 	created eventstore.Position // of its first event; 0: unknown
+	absent  bool                // its details were not there, and nobody has erased them
 	state   domain.Payment
 }
 
@@ -112,6 +113,21 @@ func (s *streams) keep(id domain.ID, p *payment) {
 	s.recent[id] = p
 }
 
+// each calls fn for every payment, in no order.
+func (s *streams) each(fn func(*payment)) {
+	for id, encoded := range s.encoded {
+		if s.recent[id] == nil && s.before[id] == nil {
+			p := s.encoder.decode(id, encoded)
+			fn(&p)
+		}
+	}
+	for _, newer := range []map[domain.ID]*payment{s.recent, s.before} {
+		for _, p := range newer {
+			fn(p)
+		}
+	}
+}
+
 // follow checks a record against the state of its stream and updates the state.
 func (c *checker) follow(i *item) {
 	switch r := &i.record; r.Stream.Kind {
@@ -149,7 +165,7 @@ func (c *checker) followPayment(i *item) {
 	if r.Sequence == 1 {
 		p.created = r.Position
 	}
-	c.details.follow(r, i.event, p.created)
+	c.details.follow(r, i.event, p)
 	evolve(c, i, &p.head, &p.state, func() error {
 		if _, ok := c.streams.projects[p.state.Project]; !ok && len(c.lost) == 0 {
 			c.add(r, ImpossibleEvent, "project %s was not registered before", p.state.Project)
@@ -238,8 +254,8 @@ func (c *checker) followInstallation(i *item) {
 		}
 		return p.state.Redecide(i.event, domain.Recorded{At: domain.IDTime(r.Commit), Version: i.version})
 	})
-	if known {
-		c.details.follow(r, i.event, 0)
+	if e, ok := i.event.(installation.LogRestored); ok && known {
+		c.details.restored = max(c.details.restored, eventstore.Position(e.Position))
 	}
 }
 
