@@ -66,10 +66,11 @@ func (c exportCmd) Run(a *cli.App) error {
 
 func (c exportCmd) write(a *cli.App, m *cli.Client) (done export.Done, err error) {
 	if c.Format == "bundle" {
-		key, err := export.BundleKey(c.File, datadir.Dir(c.Data))
+		key, project, err := export.BundleKey(c.File, datadir.Dir(c.Data), c.Project)
 		if err != nil {
 			return done, err
 		}
+		c.Project = project
 		return export.WriteBundle(a.Ctx, m, key, c.Options, a.Stderr)
 	}
 	c.Progress = cli.Progress(a.Stderr, "Exporting")

@@ -2,6 +2,7 @@ package export
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -63,24 +64,31 @@ func WriteBundle(ctx context.Context, m *cli.Client, key string, o Options, stde
 	return done, err
 }
 
-// BundleKey is the verifier key for a bundle of the log in a file, or else of a directory's log.
-func BundleKey(file string, d datadir.Dir) (string, error) {
+// BundleKey is the verifier key for a bundle of the log in a file, or else of a directory's log, and the
+// project that the new bundle is of: that of a file which is the bundle of one, or the one asked for.
+func BundleKey(file string, d datadir.Dir, asked string) (key, project string, err error) {
 	if file == "" {
 		key, err := d.OwnVerifierKey()
 		if err == nil && key == "" {
 			err = cli.Errorf(cli.ExitDirectory, "%s has no log.key, so there is no signed checkpoint to put into a bundle", d)
 		}
-		return key, err
+		return key, asked, err
 	}
 	b, err := OpenBundle(file)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if b == nil {
-		return "", cli.Errorf(cli.ExitUsage, "%s holds no signed checkpoint to put into a bundle: export it from a data directory, or from a bundle", file)
+		return "", "", cli.Errorf(cli.ExitUsage, "%s holds no signed checkpoint to put into a bundle: export it from a data directory, or from a bundle", file)
 	}
 	in, err := b.Survey()
-	return strings.TrimSpace(string(in.Small[KeyFile])), OpenFailed(err)
+	var stated Manifest
+	ReadManifest(in, &stated) // what is wrong with it, the export finds
+	if stated.Project != "" && asked != "" && asked != stated.Project {
+		return "", "", cli.Errorf(cli.ExitUsage, "--project: %s has the events of project %s only: leave this out, or export %s from the data directory or a bundle of the whole log",
+			file, stated.Project, asked)
+	}
+	return strings.TrimSpace(string(in.Small[KeyFile])), cmp.Or(stated.Project, asked), OpenFailed(err)
 }
 
 func copyInto(w io.Writer, name string) error {
