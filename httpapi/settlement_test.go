@@ -143,6 +143,10 @@ func TestBadSettlements(t *testing.T) {
 	s.adminDo("POST", "/admin/settlements/sandbox:r/lines", batchOf(line)).want(404, domain.SettlementNotFound)
 	s.adminDo("POST", "/admin/settlements/sandbox/close", "").want(404, domain.SettlementNotFound)
 	s.adminDo("POST", "/admin/settlements", good).want(201, "")
+	var half wire.Reconciliation // which has no amount, and no currency to add it up in
+	if s.adminDo("GET", "/admin/reconcile", "").want(200, "").decode(&half); len(half.Differences) != 1 || len(half.Remainder) != 0 {
+		t.Errorf("with a report whose lines are not there yet: %+v", half)
+	}
 	for name, body := range map[string]string{
 		"none": batchOf(), "no number": batchOf(strings.Replace(line, `"number":1,`, "", 1)), "from 2": batchOf(lineOf(2, "")), "a gap": batchOf(line, lineOf(3, "")),
 		"twice": batchOf(line, line), "a kind that is none": batchOf(strings.Replace(line, `"payment",`, `"payout",`, 1)), "net": batchOf(strings.Replace(line, `"net":"1500.00"`, `"net":"1.01"`, 1)),

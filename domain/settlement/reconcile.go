@@ -59,7 +59,11 @@ type Remainder struct {
 }
 
 // AddRemainder returns the remainders, by currency in alphabetical order, with an amount more.
+// Without a currency there is no amount to add: of a report that is not whole.
 func AddRemainder(all []Remainder, c domain.Currency, amount domain.Sum) []Remainder {
+	if c == "" {
+		return all
+	}
 	i, known := slices.BinarySearchFunc(all, c, func(r Remainder, c domain.Currency) int { return cmp.Compare(r.Currency, c) })
 	if !known {
 		all = slices.Insert(all, i, Remainder{Currency: c})

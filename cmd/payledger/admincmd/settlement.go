@@ -191,10 +191,23 @@ func (c Reconcile) print(a *cli.App, r wire.Reconciliation) error {
 		}
 	}
 	fmt.Fprintf(a.Stdout, "Matched %d lines as of position %d. ", r.Matched, r.Position)
-	if len(r.Remainder) == 0 {
+	var open []string
+	if len(r.Remainder) > 0 {
+		open = append(open, sums(r.Remainder, "differences"))
+	}
+	halves := 0 // which have no amount
+	for _, d := range r.Differences {
+		if d.What == settlement.ReportIncomplete {
+			halves++
+		}
+	}
+	if halves > 0 {
+		open = append(open, cli.Count(uint64(halves), "incomplete report"))
+	}
+	if len(open) == 0 {
 		fmt.Fprintln(a.Stdout, "Nothing is open.")
 	} else {
-		fmt.Fprintf(a.Stdout, "Open: %s.\n", sums(r.Remainder, "differences"))
+		fmt.Fprintf(a.Stdout, "Open: %s.\n", strings.Join(open, ", "))
 	}
 	if len(r.NotExpected) > 0 {
 		fmt.Fprintf(a.Stdout, "Not expected in reports: %s.\n", sums(r.NotExpected, "payments"))
