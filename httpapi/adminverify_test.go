@@ -62,6 +62,13 @@ func TestAdminVerify(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 
+	long := func(n int) string {
+		const before, after = `{"checkpoints":[{"name":"long","note":"`, `"}]}`
+		return before + strings.Repeat("x", n-len(before)-len(after)) + after
+	}
+	s.adminDo("POST", "/admin/verify", long(admin.MaxVerifyRequest)).want(200, "")
+	s.adminDo("POST", "/admin/verify", long(admin.MaxVerifyRequest+1)).want(413, domain.BodyTooLarge)
+
 	s.store.Damage(3)
 	r = reportOf(t, evidenceOf(t, s.adminDo("POST", "/admin/verify", "{}").want(200, "").Body))
 	if r.FirstBad != 3 || r.Found != 1 || r.Projections.Outcome != audit.NotChecked {

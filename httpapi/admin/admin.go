@@ -114,7 +114,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "POST", Path: "/admin/payments/{id}/disputes", Operation: "adminDispute", Body: true, Handle: a.dispute},
 		{Method: "GET", Path: "/admin/events", Operation: "adminEvents", Endless: true, Handle: a.events},
 		{Method: "GET", Path: "/admin/acts", Operation: "adminActs", Endless: true, Handle: a.acts},
-		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Endless: true, Handle: a.verify},
+		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Most: MaxVerifyRequest, Endless: true, Handle: a.verify},
 		{Method: "POST", Path: "/admin/replay", Operation: "adminReplay", Body: true, Endless: true, Handle: a.replay},
 	}
 	table = append(table, a.settlementRoutes()...)

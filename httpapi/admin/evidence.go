@@ -34,6 +34,9 @@ type Evidence struct {
 // Progress is called now and then during long work, with how much of it is done.
 type Progress = func(done, total eventstore.Position)
 
+// MaxVerifyRequest bounds a VerifyRequest as it is sent, in bytes: some checkpoints of the longest kind.
+const MaxVerifyRequest = 1 << 20
+
 // VerifyRequest is what a log is compared with.
 type VerifyRequest struct {
 	VerifierKeys []string           `json:"verifier_keys"` // a log that got a new key has several
