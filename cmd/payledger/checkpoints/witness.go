@@ -137,10 +137,16 @@ func (w *witness) serveCosign(rw http.ResponseWriter, r *http.Request) {
 		signed, err = w.vouch(signed)
 		a.Cosigned = string(signed)
 	}
+	differs, _ := errors.AsType[*translog.MismatchError](err)
 	if err != nil {
-		a.Error, a.Differs = err.Error(), errors.As(err, new(*translog.MismatchError))
+		a.Error, a.Differs = err.Error(), differs != nil
 	}
-	_ = json.MarshalWrite(rw, a) // asked again
+	b, _ := json.Marshal(a) // texts and a flag
+	rw.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	_, _ = rw.Write(b) // asked again
+	if differs != nil && http.NewResponseController(rw).Flush() == nil {
+		w.shown(differs.Checkpoint, differs.Root) // asks the nodes, and who waits for this answer is one
+	}
 }
 
 func (w *witness) vouch(signed []byte) ([]byte, error) {
@@ -159,7 +165,6 @@ func (w *witness) vouch(signed []byte) ([]byte, error) {
 		return nil, fmt.Errorf("it does not have the first %d events: %w", c.Size, err)
 	}
 	if root != c.Root {
-		w.shown(c, root)
 		return nil, &translog.MismatchError{Checkpoint: c, Root: root}
 	}
 	if err := w.signer.keep(c, signed); err != nil {
