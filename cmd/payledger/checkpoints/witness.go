@@ -143,9 +143,10 @@ func (w *witness) serveCosign(rw http.ResponseWriter, r *http.Request) {
 	}
 	b, _ := json.Marshal(a) // texts and a flag
 	rw.Header().Set("Content-Length", strconv.Itoa(len(b)))
-	_, _ = rw.Write(b) // asked again
-	if differs != nil && http.NewResponseController(rw).Flush() == nil {
-		w.shown(differs.Checkpoint, differs.Root) // asks the nodes, and who waits for this answer is one
+	_, _ = rw.Write(b)  // asked again
+	if differs != nil { // also if nobody waits for the answer any more
+		_ = http.NewResponseController(rw).Flush() // shown asks the node that waits for it
+		w.shown(differs.Checkpoint, differs.Root)
 	}
 }
 
