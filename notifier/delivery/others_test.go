@@ -95,6 +95,29 @@ func TestOthersRequestsAreWaitedFor(t *testing.T) {
 	})
 }
 
+// TestStopWithoutAConfirmation: the nodes of a cluster that are stopped together decide nothing
+// any more.
+func TestStopWithoutAConfirmation(t *testing.T) {
+	t.Parallel()
+	engine(t, func(w *world) { w.shared = true }, func(t *testing.T, w *world) {
+		a := w.paidTo(t, "a", fine, 1)
+		time.Sleep(2 * requestTime)
+		w.paid()
+		w.store.Lose(eventstore.ErrUnconfirmed)
+		w.spread(t)
+		time.Sleep(time.Second)
+		if err := w.stop(); err != nil {
+			t.Errorf("the end of sending: %v", err)
+		}
+		w.store.Lose(nil)
+		w.start(t)
+		time.Sleep(2 * requestTime)
+		if s := w.states(t, a); s[domain.DeliveryDelivered] != 2 {
+			t.Errorf("states %v", s)
+		}
+	})
+}
+
 // TestTheLogOfAnEarlierVersion says nothing of what was sent: of each payment the newest
 // event is sent, or listed; what is listed cannot be sent behind the newest.
 func TestTheLogOfAnEarlierVersion(t *testing.T) {

@@ -106,12 +106,16 @@ func (l *Lanes) Run(ctx context.Context, in prometheus.Registerer) error {
 		s.mu.Unlock()
 		l.config.Rows.Watch(nil)
 		l.sender.Store(nil)
-		s.servants.Wait()
 		late := time.AfterFunc(shutdownGrace, abort)
+		s.servants.Wait()
 		s.attempts.Wait()
 		late.Stop()
 	}
-	return s.writer.error()
+	err = s.writer.error()
+	if ctx.Err() != nil && errors.Is(err, eventstore.ErrUnconfirmed) {
+		return nil // the next sender sees whether it was recorded
+	}
+	return err
 }
 
 // serveAll lets the endpoints be served. While one fails, or another sender may be at work,
