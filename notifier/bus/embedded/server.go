@@ -263,9 +263,13 @@ func (s *Server) Password() string { return s.password }
 // Consumers implements bus.Embedded.
 func (s *Server) Consumers() *bus.Consumers { return s.config.Consumers }
 
-// Shutdown stops the server and returns when it has let go of its directory.
-// Outside clients are notified first, and get about a second. The connections of
-// this process should be closed before.
+// shutdownTime is how long a node's server may take to stop: where a stream is catching up,
+// nats-server waits without a bound for the node that it copies from.
+const shutdownTime = 8 * time.Second
+
+// Shutdown stops the server and returns when it has let go of its directory, on a node after
+// shutdownTime at the latest: then the process has to end. Outside clients are notified first,
+// and get about a second. The connections of this process should be closed before.
 func (s *Server) Shutdown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,9 +282,22 @@ func (s *Server) Shutdown() {
 	if s.current == nil {
 		return
 	}
-	if s.config.Listen != "" || s.config.Cluster != nil { // the other servers lead from then on
-		s.current.LameDuckShutdown()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if s.config.Listen != "" || s.config.Cluster != nil { // the other servers lead from then on
+			s.current.LameDuckShutdown()
+		}
+		s.current.Shutdown()
+		s.current.WaitForShutdown()
+	}()
+	var late <-chan time.Time
+	if s.config.Cluster != nil {
+		late = time.After(shutdownTime)
 	}
-	s.current.Shutdown()
-	s.current.WaitForShutdown()
+	select {
+	case <-ended:
+	case <-late:
+		s.config.Log.Warn().Msg("the embedded NATS server still waits for another node, and is left to end with the process")
+	}
 }
