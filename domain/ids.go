@@ -101,8 +101,16 @@ type Instant int64
 
 const instantLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// InstantOf truncates a time to milliseconds.
-func InstantOf(t time.Time) Instant { return Instant(t.UnixMilli()) }
+// The first and the last instant that the text can tell: the years 0 to 9999.
+const (
+	firstInstant Instant = -62167219200000
+	lastInstant  Instant = 253402300799999
+)
+
+// InstantOf truncates a time to milliseconds. It is the nearest instant that the text can tell.
+func InstantOf(t time.Time) Instant {
+	return min(max(Instant(t.UnixMilli()), firstInstant), lastInstant)
+}
 
 // Time is the instant as a time.Time in UTC.
 func (i Instant) Time() time.Time { return time.UnixMilli(int64(i)).UTC() }
@@ -177,7 +185,8 @@ func readInstant(text []byte) (Instant, bool) {
 }
 
 // UnmarshalText reads an RFC 3339 time of any precision and zone. It rejects the
-// decimal comma and the one-digit hour that time.Parse accepts.
+// decimal comma and the one-digit hour that time.Parse accepts, and what its offset
+// moves out of the years 0 to 9999: an event with it could not be read again.
 func (i *Instant) UnmarshalText(text []byte) error {
 	if at, ok := readInstant(text); ok {
 		*i = at
@@ -190,6 +199,10 @@ func (i *Instant) UnmarshalText(text []byte) error {
 	if text[len("2006-01-02T15")] != ':' || slices.Contains(text, ',') {
 		return fmt.Errorf("instant: %q is not in RFC 3339 form", text)
 	}
-	*i = InstantOf(t)
+	at := InstantOf(t)
+	if at.Time().Sub(t).Abs() >= time.Millisecond {
+		return fmt.Errorf("instant: %q is not in the years 0000 to 9999 of UTC", text)
+	}
+	*i = at
 	return nil
 }

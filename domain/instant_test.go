@@ -21,6 +21,8 @@ func TestInstantIsWrittenInUTCWithMilliseconds(t *testing.T) {
 		"2026-11-20T10:15:30.000Z": time.Date(2026, 11, 20, 10, 15, 30, 0, time.UTC),
 		"1969-12-31T23:59:59.999Z": time.Unix(0, -1),
 		"2028-02-29T23:59:59.999Z": time.Date(2028, 2, 29, 23, 59, 59, 999_000_000, time.UTC),
+		"0000-01-01T00:00:00.000Z": time.Date(0, 1, 1, 0, 0, 0, 0, moscow),
+		"9999-12-31T23:59:59.999Z": time.Unix(1795169730123, 0), // milliseconds taken for seconds
 	} {
 		i := domain.InstantOf(given)
 		text, err := i.MarshalText()
@@ -41,6 +43,12 @@ func TestInstantIsReadFromRFC3339(t *testing.T) {
 		"2026-11-20T10:15:30.123999999Z":      "2026-11-20T10:15:30.123Z",
 		"2026-11-20T13:15:30.123+03:00":       "2026-11-20T10:15:30.123Z",
 		"2026-11-20T00:15:30-10:00":           "2026-11-20T10:15:30.000Z",
+		"9999-12-31T23:59:59.9999Z":           "9999-12-31T23:59:59.999Z",
+		"9999-12-31T18:59:59-05:00":           "9999-12-31T23:59:59.000Z",
+		"9999-12-31T19:00:00-05:00":           "",
+		"9999-12-31T23:59:59.999-00:01":       "",
+		"0000-01-01T00:00:00Z":                "0000-01-01T00:00:00.000Z",
+		"0000-01-01T00:00:00+00:01":           "",
 		"":                                    "",
 		"2026-11-20":                          "",
 		"2026-11-20T10:15:30":                 "",
@@ -69,10 +77,9 @@ func TestInstantIsReadFromRFC3339(t *testing.T) {
 
 func TestEveryInstantSurvivesWritingAndReading(t *testing.T) {
 	t.Parallel()
-	const year10000 = 253402300800000
-	instants := rapid.Int64Range(0, year10000-1)
+	seconds := rapid.Int64Range(-1<<40, 1<<40) // beyond what the text can tell
 	rapid.Check(t, func(t *rapid.T) {
-		i := domain.Instant(instants.Draw(t, "ms"))
+		i := domain.InstantOf(time.Unix(seconds.Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")))
 		b, err := json.Marshal(i)
 		if err != nil {
 			t.Fatal(err)

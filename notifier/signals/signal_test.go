@@ -21,6 +21,7 @@ func TestOfAMessageLittleIsKept(t *testing.T) {
 	subject := bus.SignalSubject("bank", bustest.Project, domain.ID{1})
 	says := domain.Signal{Route: "bank", Outcome: domain.OutcomeFailed, Reference: "r", Amount: 100, Currency: "RUB"}
 	whole := bustest.Encode(t, says)
+	timeless := bytes.Replace(whole, []byte("{"), []byte(`{"started_at":"9999-12-31T23:59:59-23:59",`), 1)
 	for name, of := range map[string]struct {
 		body, kept []byte
 		cut        int
@@ -29,6 +30,7 @@ func TestOfAMessageLittleIsKept(t *testing.T) {
 		"a signal":       {whole, whole, 0, false},
 		"a long signal":  {append(bytes.Repeat([]byte(" "), 10_000), whole...), whole, 0, false},
 		"no signal":      {[]byte("body"), []byte("body"), 0, true},
+		"no such year":   {timeless, timeless, 0, true},
 		"no long signal": {make([]byte, 10_000), make([]byte, maxParkedBody), 10_000, true},
 	} {
 		s := newSignal(subject, 1, time.Now(), of.body, header)
