@@ -156,6 +156,7 @@ type EventType struct {
 //     is of one refund or return.
 //   - return.failed and payment.dispute_won, version 2, and payment.signal_refused, version 3: money of a
 //     return or of a lost dispute may come back.
+//   - payment.signal_refused, version 4: what a refused signal said may be said again rightly.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
@@ -183,7 +184,7 @@ func Events() []EventType {
 		NewEventType(2, PaymentPaid{Signal: paid}),
 		NewEventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &expired}),
 		NewEventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &failed}),
-		NewEventType(3, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid, Unrecorded: 99}),
+		NewEventType(4, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid, Unrecorded: 99}),
 		NewEventType(2, PaymentLateFunds{Reason: ReasonPaidTwice, Signal: paid}),
 		NewEventType(1, RefundCreated{
 			RefundID: id, CreatedAt: at, Amount: 150000, Currency: DefaultCurrency, Idempotency: claim,

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -119,6 +120,7 @@ type ApplySignal struct {
 	// an event since the last recorded refusal.
 	Unrecorded uint64
 	NoneBack   bool // the rule of before: money of a return and of a lost dispute cannot come back
+	Spent      bool // the rule of before: what a signal said that was refused cannot be said otherwise
 }
 
 // CreateRefund requests a refund of the whole amount.
@@ -292,7 +294,9 @@ func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 		return nil, &TooEarlyError{}
 	case s.Outcome.AboutDispute() && !p.Status.Final():
 		return nil, &TooEarlyError{Undecided: true}
-	case slices.ContainsFunc(p.Signals, s.same), c.Earlier != nil && s.same(*c.Earlier):
+	case slices.ContainsFunc(p.Signals, func(o Signal) bool {
+		return s.same(o) && (s.startedBefore(p.CreatedAt) == o.startedBefore(p.CreatedAt) || p.counted(o))
+	}), c.Earlier != nil && s.same(*c.Earlier):
 		return c.saysMore(p), nil
 	}
 	e := c.decideSignal(p)
@@ -312,13 +316,32 @@ func (p Payment) records(unrecorded uint64) bool {
 	return p.Refused < MaxRefused || unrecorded+1 >= p.Refused
 }
 
+// counted reports whether what one of Signals is about has changed since, maybe by this signal: money
+// was booked, or a refund or a dispute has moved. Else it was refused, and may be said again rightly.
+func (p Payment) counted(s Signal) bool {
+	switch {
+	case s.RefundID != nil:
+		r, _ := p.Refund(*s.RefundID)
+		back, _ := p.Return(*s.RefundID)
+		return cmp.Or(r.Status, back.Status, RefundPending) != RefundPending
+	case s.Outcome.AboutDispute():
+		_, known := p.Dispute(s.Reference)
+		return known
+	case s.Outcome == OutcomePaid:
+		return slices.Contains(p.BookedReferences(), s.Reference)
+	}
+	return p.Status.Final()
+}
+
 // decideSignal decides a signal that was not recorded before.
 func (c ApplySignal) decideSignal(p Payment) Event {
 	s := c.Signal
 	switch {
 	case s.Route != p.Route:
 		return refused(s, ReasonWrongRoute)
-	case c.Earlier != nil, slices.ContainsFunc(p.Signals, func(o Signal) bool { return s.sameAttempt(o) && s.Route == o.Route }):
+	case c.Earlier != nil, slices.ContainsFunc(p.Signals, func(o Signal) bool {
+		return s.sameAttempt(o) && s.Route == o.Route && (c.Spent || p.counted(o))
+	}):
 		return refused(s, ReasonReferenceConflict)
 	case s.RefundID != nil:
 		return c.decideRefundSignal(p)

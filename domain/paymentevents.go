@@ -271,7 +271,7 @@ func (e PaymentSignalRefused) origin(p Payment, r Recorded) (Payment, PaymentCom
 		p.Refused = 0 // version 1 recorded every one
 	}
 	p, _, err := e.Signal.origin(p, r.Version >= 2 || e.Reason == ReasonStartedEarly)
-	apply := ApplySignal{Signal: e.Signal, Unrecorded: e.Unrecorded, ReferenceUsed: e.Reason == ReasonReferenceUsed, NoneBack: r.Version < 3}
+	apply := ApplySignal{Signal: e.Signal, Unrecorded: e.Unrecorded, ReferenceUsed: e.Reason == ReasonReferenceUsed, NoneBack: r.Version < 3, Spent: r.Version < 4}
 	if e.Reason == ReasonReferenceConflict && p.LateFunds > MaxLateFunds {
 		// The reference may be of late funds that are not in Signals, which
 		// cannot be checked here.

@@ -283,10 +283,10 @@ func checkBooks(t *rapid.T, p domain.Payment, books map[book]domain.Sum) {
 }
 
 // conflicts reports whether an earlier signal of the route has the same outcome and
-// reference: the later one was refused.
+// reference, and was not refused for its start: the later one was refused.
 func conflicts(p domain.Payment, s domain.Signal) bool {
 	for _, o := range p.Signals {
-		if o.Reference == s.Reference && o.Outcome == s.Outcome && o.RefundID == nil && o.Route == s.Route {
+		if o.Reference == s.Reference && o.Outcome == s.Outcome && o.RefundID == nil && o.Route == s.Route && o.StartedAt/1000 >= p.CreatedAt/1000 {
 			return o != s
 		}
 	}

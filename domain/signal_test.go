@@ -170,6 +170,15 @@ func TestReferences(t *testing.T) {
 	conflict := func(name string, past []domain.Event, s domain.Signal) decision {
 		return decision{name: name, given: past, when: signalled(s), want: refusedFor(domain.ReasonReferenceConflict, s)}
 	}
+	row := func(name string, past []domain.Event, s domain.Signal, want domain.Event) decision {
+		return decision{name: name, given: past, when: signalled(s), want: want}
+	}
+	early := with(word("paid", "E"), func(s *domain.Signal) { s.StartedAt = createdAt - 1000 })
+	began := append(awaiting(), refusedFor(domain.ReasonStartedEarly, early))
+	sent := refundWord("succeeded", "R", id(2))
+	wrong := func(past []domain.Event, s domain.Signal) []domain.Event {
+		return append(past, refusedFor(domain.ReasonWrongAmount, with(s, func(s *domain.Signal) { s.Amount *= 100 })))
+	}
 	runDecisions(t, []decision{
 		{name: "paid again", given: paid(), when: signalled(word("paid", "P"))},
 		{name: "paid again, with another start", given: paid(), when: signalled(with(word("paid", "P"), later))},
@@ -184,6 +193,18 @@ func TestReferences(t *testing.T) {
 		conflict("late funds, then the right sum under their reference", past, word("paid", "L")),
 		conflict("refund came back again with less", cameBack(), with(refundWord("returned", "R", id(2)), less)),
 		conflict("refund settled again with less", refunded(), with(refundWord("succeeded", "R", id(2)), less)),
+
+		{name: "refused for its start again", given: began, when: signalled(early)},
+		{name: "refused for its start, with an earlier one", given: began, when: signalled(with(early, func(s *domain.Signal) { s.StartedAt -= 1000 }))},
+		{name: "refused for its start after it was corrected", given: append(began, domain.PaymentPaid{Signal: word("paid", "E")}), when: signalled(early)},
+		row("refused for its start, then with the right one", began, word("paid", "E"), domain.PaymentPaid{Signal: word("paid", "E")}),
+		row("refused for its sum, then with the right one", wrong(awaiting(), word("failed", "X")), word("failed", "X"), failedBy(word("failed", "X"))),
+		row("a refund refused for its sum, then with the right one", wrong(refunding(), sent), sent, domain.RefundSucceededEvent{RefundID: id(2), Signal: sent}),
+		row("a refund refused for its sum, then with another wrong one", wrong(refunding(), sent), with(sent, func(s *domain.Signal) { s.Amount-- }),
+			refusedFor(domain.ReasonWrongAmount, with(sent, func(s *domain.Signal) { s.Amount-- }))),
+		conflict("a refund refused for its sum, settled, then with another", append(wrong(refunding(), sent), domain.RefundSucceededEvent{RefundID: id(2), Signal: sent}),
+			with(sent, func(s *domain.Signal) { s.Amount-- })),
+		row("a dispute refused for its sum, then with the right one", wrong(paid(), dispute("disputed")), dispute("disputed"), domain.PaymentDisputed{Signal: dispute("disputed")}),
 
 		{
 			name: "the reference of a refused route does not bind the right one", given: past,
@@ -207,6 +228,20 @@ func TestReferences(t *testing.T) {
 			want: domain.RefundFailedEvent{RefundID: id(3), Signal: refundWord("failed", "R", id(3))},
 		},
 	})
+}
+
+// TestRefusalsOfBefore: up to version 3 a refused signal took its reference.
+func TestRefusalsOfBefore(t *testing.T) {
+	t.Parallel()
+	sent := refundWord("succeeded", "R", id(2))
+	p := fold(append(refunding(), refusedFor(domain.ReasonWrongAmount, with(sent, func(s *domain.Signal) { s.Amount *= 100 }))))
+	e := refusedFor(domain.ReasonReferenceConflict, sent)
+	if err := p.Redecide(e, domain.Recorded{Version: 3}); err != nil {
+		t.Error(err)
+	}
+	if err := p.Redecide(e, domain.Recorded{Version: 4}); err == nil {
+		t.Error("a refusal that the rule of now does not lead to is taken")
+	}
 }
 
 func TestValidateSignal(t *testing.T) {

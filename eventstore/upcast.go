@@ -79,6 +79,7 @@ func upcasters() []Upcaster {
 		// refusal.
 		{Type: domain.TypePaymentSignalRefused, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentSignalRefused, From: 2, Lift: unchanged},
+		{Type: domain.TypePaymentSignalRefused, From: 3, Lift: unchanged},
 	}
 }
 

@@ -28,7 +28,7 @@ func largeRooms() map[string]struct {
 		files, lines int
 		why          string
 	}{
-		"domain":                {26, 4150, "the payment with its events, commands and rules, and what they are made of: amounts, ids, errors"},
+		"domain":                {26, 4190, "the payment with its events, commands and rules, and what they are made of: amounts, ids, errors"},
 		"projections/views":     {25, 3950, "one file for each view: a new view is a new file, and none of them is read with another; what is queued for webhooks and became of it is one of them"},
 		"cmd/payledger/service": {21, 2850, "the parts of a running server, each with what starts and stops it"},
 		"httpapi/admin":         {22, 2800, "one file for each thing that operators ask for or do: a new one is a new file, and none of them is read with another"},

@@ -167,7 +167,7 @@ func TestEventsOfBeforeStayPossible(t *testing.T) {
 	all = w.forged(all, eventstore.PaymentStream(w.project, fresh[0]),
 		domain.PaymentSignalRefused{Reason: domain.ReasonFinalStatus, Signal: startedAt(domain.OutcomeFailed, 1)})
 	for i := n; i < len(all); i++ {
-		all[i].Body = bytes.Replace(bytes.Replace(all[i].Body, after, before, 1), []byte(`"version":3`), before, 1)
+		all[i].Body = bytes.Replace(bytes.Replace(all[i].Body, after, before, 1), []byte(`"version":4`), before, 1)
 		all[i].Claim = nil // nor was there one then
 	}
 	if r := w.check(all); !r.OK() {
