@@ -9,10 +9,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
 	"payledger/eventstore/storetest"
 )
 
@@ -254,3 +256,38 @@ func TestExtend(t *testing.T) {
 }
 
 func errorOf(_ Tip, err error) error { return err }
+
+// Close waits for a batch that is being added, here one that fills the memtable of claims, and one that
+// comes later finds the log closed, which is no fatal error.
+func TestExtendWhileClosing(t *testing.T) {
+	t.Parallel()
+	p := &publisher{}
+	from := openPublishing(t, newLog(t), p.publish)
+	for i := range 2 {
+		if _, err := eventstore.AppendOne(t.Context(), from, commitOf(i, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to, err := Open(newLog(t), Options{MinFree: 1, SyncDelay: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; !to.claims.Full(0); i++ {
+		to.claims.Add(claims.NameOf("filler", [32]byte{byte(i), byte(i >> 8)}), 1)
+	}
+	extended := make(chan error)
+	go func() { extended <- errorOf(to.Extend(p.batches[0])) }()
+	for to.writing.TryLock() {
+		to.writing.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	if err := to.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-extended; err != nil {
+		t.Errorf("a batch that is being added when the log is closed: %v", err)
+	}
+	if err := errorOf(to.Extend(p.batches[1])); !errors.Is(err, eventstore.ErrClosed) || to.Err() != nil {
+		t.Errorf("a batch after the log was closed: %v; fatal: %v", err, to.Err())
+	}
+}

@@ -144,6 +144,9 @@ func (s *Store) write(pages int64, stage func() error) (durable int, err error) 
 
 // unwritable says why nothing can be written now, nil if it can.
 func (s *Store) unwritable() error {
+	if _, err := s.tail.last(); err != nil { // it was closed
+		return err
+	}
 	if err := s.checkPlace(); err != nil {
 		return err
 	}

@@ -189,10 +189,12 @@ func (s *Store) Close() error {
 		close(s.closing)
 		s.queue.close()
 		s.committer.Wait()
+		s.writing.Lock() // for an Extend that is under way
 		s.tail.close()
 		if s.claims != nil {
 			s.claims.Close()
 		}
+		s.writing.Unlock()
 		s.background.Wait()
 		if known := s.stopped(); !s.readOnly {
 			if err := s.checkPlace(); known == nil || errors.As(err, new(*ReplacedError)) {
