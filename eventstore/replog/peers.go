@@ -43,7 +43,7 @@ const (
 	maxStatus   = 16 << 10
 	copyRecords = 4096 // records of a transaction
 	copyBytes   = 4 << 20
-	copyStall   = 20 * time.Second // without anything of a copy
+	copyStall   = 20 * time.Second // for the next record of a copy
 )
 
 // Handler answers the peers.
@@ -210,7 +210,7 @@ func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stall := time.AfterFunc(copyStall, func() { cancel(fmt.Errorf("nothing has come for %v", copyStall)) })
+	stall := time.AfterFunc(copyStall, func() { cancel(fmt.Errorf("no record has come for %v", copyStall)) })
 	defer stall.Stop()
 	body, err := Request(ctx, c, http.MethodGet, fmt.Sprintf("%s%s?after=%d&ready=%t", peer, pathRecords, tip.Last, ready), nil)
 	if err != nil {
@@ -222,7 +222,7 @@ func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt
 	if _, err := io.ReadFull(in, b.After.Sum[:]); err != nil {
 		return tip, err
 	}
-	for size := 0; ; {
+	for size := 0; ; stall.Reset(copyStall) {
 		r, details, err := readRecord(in, eventstore.MaxDetails)
 		if err == nil && len(r) > 0 {
 			b.Records, b.Details = append(b.Records, r), append(b.Details, details)
@@ -234,12 +234,12 @@ func Copy(ctx context.Context, c *http.Client, peer string, ready bool, to *bolt
 		if len(r) > 0 && len(b.Records) < copyRecords && size < copyBytes {
 			continue
 		}
+		stall.Stop() // a slow disk of this node is not the peer's silence
 		end, err := to.Extend(b)
 		if err != nil {
 			return tip, err
 		}
 		tip, size, b = end, 0, bolt.Batch{After: end}
-		stall.Reset(copyStall)
 		if progress(tip.Last); len(r) == 0 {
 			return tip, nil
 		}

@@ -1,0 +1,94 @@
+package replog
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+)
+
+// peerBody is a peer whose answer to anything is what it writes.
+type peerBody func(to io.Writer)
+
+func (p peerBody) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, to := io.Pipe()
+	context.AfterFunc(r.Context(), func() { _ = to.CloseWithError(r.Context().Err()) })
+	go p(to)
+	return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
+}
+
+// A copy comes through however slow the line is, and only one of which nothing comes any more is
+// given up. It keeps what it has.
+func TestCopyOverASlowLine(t *testing.T) {
+	t.Parallel()
+	const records = 20
+	b := batchOf(t, records)
+	for what, x := range map[string]struct {
+		most int
+		want string
+	}{
+		"it is slow":      {records, ""},
+		"it falls silent": {records / 2, "no record has come for 20s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "ledger.db")
+			if err := bolt.Init(path, domain.ID{1, 2, 3}); err != nil {
+				t.Fatal(err)
+			}
+			s, err := bolt.Open(path, bolt.Options{MinFree: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			client := &http.Client{Transport: peerBody(func(to io.Writer) {
+				_, _ = to.Write(b.After.Sum[:])
+				for i, r := range b.Records[:x.most] {
+					time.Sleep(copyStall / 2)
+					_, _ = to.Write(appendRecord(nil, r, b.DetailsOf(i)))
+				}
+				if x.most == records {
+					_, _ = to.Write([]byte{0})
+				}
+			})}
+			tip, err := Copy(t.Context(), client, "http://peer", false, s, func(eventstore.Position) {})
+			switch {
+			case x.want == "" && (err != nil || tip != b.End()):
+				t.Errorf("%s: the copy ends at %v, want %v: %v", what, tip, b.End(), err)
+			case x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)):
+				t.Errorf("%s: %v, want %q", what, err, x.want)
+			}
+		})
+	}
+}
+
+// batchOf is so many records.
+func batchOf(t *testing.T, records int) bolt.Batch {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	if err := bolt.Init(path, domain.ID{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := bolt.Open(path, bolt.Options{MinFree: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range records {
+		if _, err := eventstore.AppendOne(t.Context(), s, paymentCommit(i, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := s.BatchAfter(t.Context(), 0)
+	if err != nil || len(b.Records) != records {
+		t.Fatalf("%d records: %v", len(b.Records), err)
+	}
+	return b
+}
