@@ -108,7 +108,7 @@ func New(c Config) *Port {
 func (p *Port) dial(ctx context.Context, peer string) (net.Conn, error) {
 	address, known := p.config.Peers[peer]
 	if !known {
-		return nil, fmt.Errorf("there is no node %s", peer)
+		return nil, &dialError{fmt.Errorf("there is no node %s", peer)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -154,28 +154,6 @@ func (p *Port) Forward(listener string, local http.Handler) http.Handler {
 	if listener == Public {
 		transport.ResponseHeaderTimeout = answerTime // for the leader to begin to answer
 	}
-	to := &httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1,
-		Rewrite: func(r *httputil.ProxyRequest) {
-			leader, _ := p.config.Node.Leader()
-			r.Out.URL.Scheme, r.Out.URL.Host = "https", leader
-			r.Out.URL.Path, r.Out.URL.RawPath = "/"+listener+r.In.URL.Path, ""
-			if r.In.URL.RawPath != "" {
-				r.Out.URL.RawPath = "/" + listener + r.In.URL.RawPath
-			}
-			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-				if lines := r.In.Header[name]; lines != nil {
-					r.Out.Header[name] = lines // a proxy before this node
-				}
-			}
-			r.Out.URL.RawQuery = r.In.URL.RawQuery // as it is, also where it is wrong
-			r.Out.Header.Set(headClient, r.In.RemoteAddr)
-		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			strip(r, listener)
-			refuse(local, w, r, !reads(r) && !errors.As(err, new(*dialError)))
-		},
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch leader, here := p.config.Node.Leader(); {
 		case here:
@@ -183,6 +161,27 @@ func (p *Port) Forward(listener string, local http.Handler) http.Handler {
 		case leader == "" || leader == p.config.Name:
 			refuse(local, w, r, false)
 		default:
+			to := &httputil.ReverseProxy{
+				Transport: transport, FlushInterval: -1,
+				Rewrite: func(r *httputil.ProxyRequest) {
+					r.Out.URL.Scheme, r.Out.URL.Host = "https", leader
+					r.Out.URL.Path, r.Out.URL.RawPath = "/"+listener+r.In.URL.Path, ""
+					if r.In.URL.RawPath != "" {
+						r.Out.URL.RawPath = "/" + listener + r.In.URL.RawPath
+					}
+					for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+						if lines := r.In.Header[name]; lines != nil {
+							r.Out.Header[name] = lines // a proxy before this node
+						}
+					}
+					r.Out.URL.RawQuery = r.In.URL.RawQuery // as it is, also where it is wrong
+					r.Out.Header.Set(headClient, r.In.RemoteAddr)
+				},
+				ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+					strip(r, listener)
+					refuse(local, w, r, !reads(r) && !errors.As(err, new(*dialError)))
+				},
+			}
 			to.ServeHTTP(w, r)
 		}
 	})

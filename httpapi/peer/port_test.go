@@ -181,6 +181,40 @@ func TestNoLeader(t *testing.T) {
 	refused("the leader is gone", false)
 }
 
+// hasty is a node that hears of another leader after each look.
+type hasty struct {
+	*node
+	leaders []string
+	looks   atomic.Int64
+}
+
+func (h *hasty) Leader() (string, bool) {
+	n := int(h.looks.Add(1)) - 1
+	return h.leaders[min(n, len(h.leaders)-1)], false
+}
+
+// While the leader changes, a request goes to the one that was there when it came, or to nobody, which
+// is known.
+func TestLeaderChanges(t *testing.T) {
+	t.Parallel()
+	nodes := start(t, echo)
+	for what, x := range map[string]struct {
+		leaders []string
+		status  int
+		want    string
+	}{
+		"to none":                    {[]string{"a", ""}, http.StatusCreated, "POST pay.example.com /v1/payments"},
+		"to this node":               {[]string{"a", "b"}, http.StatusCreated, "POST pay.example.com /v1/payments"},
+		"from one that nobody knows": {[]string{"d", "a"}, http.StatusServiceUnavailable, "/v1/payments from 127.0.0.1:"},
+	} {
+		nodes[1].port.config.Node = &hasty{node: nodes[1], leaders: x.leaders}
+		status, text, _ := ask(t, "POST", nodes[1].public.URL+"/v1/payments", "")
+		if status != x.status || !strings.HasPrefix(text, x.want) || strings.Contains(text, "unknown true") {
+			t.Errorf("%s: %d %s", what, status, text)
+		}
+	}
+}
+
 // What became of a request is not known if the connection breaks while it is answered.
 func TestBroken(t *testing.T) {
 	t.Parallel()
