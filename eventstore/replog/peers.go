@@ -279,7 +279,7 @@ func (s *Store) Status() Status {
 	m := s.m
 	st := Status{
 		Name: m.name, Version: s.config.Version, Leader: m.leader, Ready: m.ready && m.yields == nil, Position: position, LOG: m.place.log, Message: m.place.seq, Last: max(m.last, m.place.seq),
-		GroupAt: s.groupAt, Unfit: s.unfit, Clock: s.config.Now(),
+		GroupAt: s.groupAt, Unfit: cmp.Or(s.draining, s.unfit), Clock: s.config.Now(),
 	}
 	if s.troubleAt.After(s.groupAt) {
 		st.Trouble, st.TroubleAt = s.trouble, s.troubleAt
@@ -338,8 +338,6 @@ func (s *Store) watch() {
 	}
 	why := ""
 	switch err := s.Refuses(); {
-	case s.draining.Load():
-		why = "it is being stopped"
 	case err != nil:
 		why = err.Error()
 	case compared && least > MaxAhead:
@@ -350,7 +348,7 @@ func (s *Store) watch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.peers, s.unfit = peers, why
-	s.step(fitness{why != ""})
+	s.step(fitness{s.draining+why != ""})
 	switch doubled := s.doubled.Swap(false); {
 	case !doubled:
 		s.doubledSince = time.Time{}

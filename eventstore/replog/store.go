@@ -80,9 +80,8 @@ type Store struct {
 	listening *nats.Subscription
 
 	info      atomic.Pointer[jetstream.StreamInfo] // of LOG
-	draining  atomic.Bool
-	withdrawn atomic.Bool // another node leads, or cannot
-	doubled   atomic.Bool // a peer says that another process serves this node, too
+	withdrawn atomic.Bool                          // another node leads, or cannot
+	doubled   atomic.Bool                          // a peer says that another process serves this node, too
 
 	mu        sync.Mutex // of all that follows
 	m         *machine
@@ -98,6 +97,7 @@ type Store struct {
 	troubleAt time.Time
 	stopped   error
 	unfit     string    // why; empty: this node may lead
+	draining  string    // likewise, from Withdraw on
 	groupAt   time.Time // when the last group came
 	peers     []Status  // when they were last asked
 	mark      mark      // of what is known of LOG
@@ -576,10 +576,14 @@ func (s *Store) lastPeers() []Status {
 	return s.peers
 }
 
-// Withdraw ends this node's time as the leader before it is stopped. What is not decided some
-// seconds later is given up as unconfirmed, and nothing is appended from then on.
+// Withdraw ends this node's time as the leader before it is stopped, or sees to it that it does not
+// become the leader. What is not decided some seconds later is given up as unconfirmed, and nothing is
+// appended from then on.
 func (s *Store) Withdraw(ctx context.Context) error {
-	s.draining.Store(true)
+	s.mu.Lock()
+	s.draining = "it is being stopped"
+	s.step(fitness{true})
+	s.mu.Unlock()
 	defer s.withdrawn.Store(true)
 	if !s.Status().Ready {
 		return nil

@@ -452,6 +452,29 @@ func TestServedTwice(t *testing.T) {
 	x.same(161)
 }
 
+// A follower that is about to stop is not made the leader from then on.
+func TestFollowerWithdraws(t *testing.T) {
+	t.Parallel()
+	x := startThree(t, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), patienceOfTests)
+	defer cancel()
+	leader := x.leader()
+	s, follower := x.stores[leader], x.stores[(leader+1)%3]
+	x.until("the follower could lead", func() bool {
+		return slices.ContainsFunc(s.lastPeers(), func(p Status) bool { return p.Name == follower.config.Name && p.Silent+p.Unfit == "" })
+	})
+	if err := follower.Withdraw(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := s.Yield(ctx, follower.config.Name); err == nil || !strings.Contains(err.Error(), "it is being stopped") {
+		t.Errorf("a node that is being stopped is made the leader: %v", err)
+	}
+	follower.watch()
+	if why := follower.Status().Unfit; why == "" {
+		t.Error("a node that is being stopped may lead again")
+	}
+}
+
 // Where all three nodes are stopped together, the leader's last group is never decided. Whoever
 // waits for it is told so, and the store can be closed.
 func TestWithdrawAlone(t *testing.T) {
