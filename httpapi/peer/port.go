@@ -82,8 +82,11 @@ const (
 	// headClient is the client's address in a forwarded request. Only peers are believed.
 	headClient = "Payledger-Client"
 
-	dialTime   = 2 * time.Second
-	answerTime = 10 * time.Second // for a merchant's request; an operator's may take long
+	dialTime = 2 * time.Second
+	// answerTime is for a merchant's request; an operator's may take long. It is no more than what the
+	// cluster takes to elect another leader, and so less than the longest a leader works at a request:
+	// who waits for one that hangs is told to ask again by the time that another one leads.
+	answerTime = 10 * time.Second
 	idleTime   = time.Minute
 	maxIdle    = 512 // connections to the leader
 )
