@@ -44,10 +44,11 @@ type Consumers struct {
 	config   ConsumersConfig
 	durables atomic.Pointer[Durables] // nil: no server runs on the directory
 
+	unsaved atomic.Bool // places are not in the file yet
+
 	mu      sync.Mutex
 	places  map[string]place // how far consumers got, by name
 	waiting map[string]uint64
-	unsaved bool // places that are not in the file yet
 }
 
 // consumersFile is the content of the file.
@@ -66,7 +67,8 @@ type place struct {
 const saveEvery = 5 * time.Second
 
 // OpenConsumers reads the file. Positions of another log count as none, those beyond the log as
-// its end: after a restore the log goes on with other events there.
+// its end: after a restore the log goes on with other events there. The file is made to say so
+// before it does.
 func OpenConsumers(c ConsumersConfig) (*Consumers, error) {
 	s := &Consumers{config: c, places: make(map[string]place), waiting: make(map[string]uint64)}
 	content, err := os.ReadFile(c.File)
@@ -81,10 +83,17 @@ func OpenConsumers(c ConsumersConfig) (*Consumers, error) {
 		return nil, fmt.Errorf("%s cannot be read: %w; take it from a backup, or delete it, and all consumers begin again", c.File, err)
 	}
 	for _, one := range f.Consumers {
-		if one.Position = min(one.Position, c.Last); f.Log != c.LogID {
+		read := one.Position
+		if one.Position = min(read, c.Last); f.Log != c.LogID {
 			one.Position = 0
 		}
 		s.places[one.Name] = one
+		if one.Position != read {
+			s.unsaved.Store(true)
+		}
+	}
+	if err := s.Save(); err != nil {
+		return nil, fmt.Errorf("%s has positions that the log does not have, as after a restore, and cannot be written with those it has: %w", c.File, err)
 	}
 	return s, nil
 }
@@ -109,11 +118,10 @@ func (s *Consumers) All() []installation.Consumer {
 
 // position is how far a consumer got. The caller holds mu.
 func (s *Consumers) position(c installation.Consumer) eventstore.Position {
-	from := eventstore.Position(c.From)
-	if at, ok := s.places[c.Name]; ok && at.Start == c.Start {
-		return max(from, at.Position)
+	if at := s.places[c.Name]; at.Start == c.Start {
+		return max(eventstore.Position(c.From), at.Position)
 	}
-	return from
+	return eventstore.Position(c.From)
 }
 
 // progress notes up to where a consumer has acknowledged its events, and how many after that wait.
@@ -123,7 +131,7 @@ func (s *Consumers) progress(c installation.Consumer, acknowledged eventstore.Po
 	s.waiting[c.Name] = waiting
 	if acknowledged > s.position(c) {
 		s.places[c.Name] = place{Name: c.Name, Start: c.Start, Position: acknowledged}
-		s.unsaved = true
+		s.unsaved.Store(true)
 	}
 }
 
@@ -139,11 +147,7 @@ func (s *Consumers) Run(ctx context.Context) error {
 // Save writes positions that are not in the file yet, of the consumers of now. It is called by one
 // goroutine at a time.
 func (s *Consumers) Save() error {
-	s.mu.Lock()
-	unsaved := s.unsaved
-	s.unsaved = false
-	s.mu.Unlock()
-	if !unsaved {
+	if !s.unsaved.Swap(false) {
 		return nil
 	}
 	f := consumersFile{Log: s.config.LogID}
@@ -155,9 +159,7 @@ func (s *Consumers) Save() error {
 		err = s.config.Write(s.config.File, append(content, '\n'))
 	}
 	if err != nil {
-		s.mu.Lock()
-		s.unsaved = true
-		s.mu.Unlock()
+		s.unsaved.Store(true)
 	}
 	return err
 }

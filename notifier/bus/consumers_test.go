@@ -88,9 +88,18 @@ func TestPositionsSkipNoEvent(t *testing.T) {
 	}
 	shorter, other := c, c
 	shorter.Last, other.LogID = 50, domain.ID{2}
-	for want, c := range map[uint64]ConsumersConfig{50: shorter, 0: other} {
-		if got := open(t, c).All()[0]; got.From != want {
-			t.Errorf("at %d, want %d", got.From, want)
+	for _, opened := range []struct {
+		as   string
+		c    ConsumersConfig
+		want uint64
+	}{
+		{"a restored log", shorter, 50},
+		{"the restored log with new events, of which none was acknowledged", c, 50},
+		{"another log", other, 0},
+		{"the first log again", c, 0},
+	} {
+		if got := open(t, opened.c).All()[0]; got.From != opened.want {
+			t.Errorf("%s: at %d, want %d", opened.as, got.From, opened.want)
 		}
 	}
 
