@@ -121,7 +121,8 @@ func (p *Parked) DiscardThrough(ctx context.Context, id uint64) (uint64, error) 
 	if err != nil {
 		return 0, fmt.Errorf("looking for the JetStream stream %s: %w", bus.ParkedStream, err)
 	}
-	before := goneFrom(s.CachedInfo().State)
+	state := s.CachedInfo().State
+	before, id := goneFrom(state), min(id, state.LastSeq) // ids beyond it are for later ones
 	if err := s.Purge(ctx, jetstream.WithPurgeSequence(id+1)); err != nil {
 		return 0, fmt.Errorf("emptying the JetStream stream %s: %w", bus.ParkedStream, err)
 	}

@@ -3,6 +3,7 @@ package signals
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -244,6 +245,21 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 	}
 	if n, err := parked.DiscardThrough(t.Context(), 5); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
+	}
+	// Ids that none has yet stay for those that come.
+	if n, err := parked.DiscardThrough(t.Context(), 1_000_000_000_000); n != 0 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := c.conn.JetStream().PublishMsg(t.Context(), &nats.Msg{Subject: bus.ParkedSubject, Data: known}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []uint64{1, 0} {
+		if n, err := parked.DiscardThrough(t.Context(), math.MaxUint64); n != want || err != nil {
+			t.Errorf("%d, %v; want %d", n, err, want)
+		}
+	}
+	if page, err = parked.List(t.Context(), 0, "", 1); err != nil || page.Last != 6 || page.Signals != 0 {
+		t.Errorf("%+v, %v", page, err)
 	}
 	c.enforcer.parker.fill.set(c.parkedState(t))
 	if n := c.enforcer.parker.fill.gaveWay(); n != 0 {
