@@ -241,6 +241,7 @@ func TestSecretFiles(t *testing.T) {
 		"the longest":       {0o600, longest + "\r\n", longest, false},
 		"too long":          {0o600, longest + "k", "", false},
 		"two lines":         {0o600, "s3cret\n\n", "", false},
+		"two of one line":   {0o600, "s3cret other\n", "s3cret other", false}, // as while one is replaced
 		"no text":           {0o600, "\xff\xfe", "", false},
 		"blanks":            {0o600, " s3cret", "", false},
 	} {

@@ -34,7 +34,7 @@ func openWith(t testing.TB, secret string) connector.Connector {
 // body, whatever the version of the API.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
-	both, now := openWith(t, "whsec_new\nwhsec_old"), time.Now()
+	both, now := openWith(t, "whsec_new whsec_old"), time.Now()
 	good := stripetest.SignedAt([]byte(paid), "whsec_new", now)
 	header := func(value string) http.Header { return http.Header{"Stripe-Signature": {value}} }
 	signature := good.Header.Get("Stripe-Signature")

@@ -15,7 +15,7 @@ func TestSettings(t *testing.T) {
 	env := secrets{
 		"LIVE": "sk_live_51HiddenKey", "TEST": "sk_test_51HiddenKey", "RLIVE": "rk_live_51HiddenKey", "RTEST": "rk_test_51HiddenKey",
 		"PUBLIC": "pk_live_51HiddenKey", "TWO": "sk_live_51HiddenKey sk_live_52HiddenKey", "OTHER": "HiddenKey",
-		"SECRET": "whsec_HiddenKey", "SECRETS": "whsec_HiddenKey\nwhsec_2\n", "key.txt": "sk_live_51HiddenKey",
+		"SECRET": "whsec_HiddenKey", "SECRETS": "whsec_HiddenKey whsec_2", "key.txt": "sk_live_51HiddenKey",
 	}.env()
 	for settings, field := range map[string]string{
 		`{"api_key_env":"LIVE"}`:                                                            "",

@@ -42,7 +42,7 @@ import (
 type settings struct {
 	APIKeyFile        string `json:"api_key_file"`
 	APIKeyEnv         string `json:"api_key_env"`
-	WebhookSecretFile string `json:"webhook_secret_file"` // several secrets are separated by white space
+	WebhookSecretFile string `json:"webhook_secret_file"` // several secrets are separated by a space
 	WebhookSecretEnv  string `json:"webhook_secret_env"`  // without any, outcomes come only from polling
 	Test              bool   `json:"test"`                // the key is one of test mode: no real money
 	APIBase           string `json:"api_base"`            // for tests: an address on loopback
