@@ -39,7 +39,7 @@ type connectorCheckCmd struct {
 	SecretFile string          `help:"File with the secret that calls and answers are signed with, whsec_…" required:"" type:"existingfile" placeholder:"FILE"`
 	Amount     domain.Amount   `help:"Amount of each attempt. Default: 150.00." default:"150.00" placeholder:"AMOUNT"`
 	Currency   domain.Currency `help:"Currency of each attempt. Default: RUB." default:"RUB" placeholder:"CODE"`
-	CallTime   time.Duration   `help:"Time that an answer may take. Default: 2s, which is what payledger gives." default:"2s" placeholder:"DURATION"`
+	CallTime   time.Duration   `help:"Time that an answer may take. Default: 2s, as adapters are asked for; payledger waits 15s, and more than that has no effect." default:"2s" placeholder:"DURATION"`
 }
 
 // Help is shown by --help.

@@ -61,7 +61,7 @@ type bench struct {
 	ids       *domain.IDs
 }
 
-// patience is how long a call may take. The collection engine gives each 2 s;
+// patience is how long a call may take. The collection engine gives each 15 s;
 // a test on a busy machine needs more.
 const patience = 20 * time.Second
 

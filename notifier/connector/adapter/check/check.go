@@ -22,15 +22,12 @@ import (
 type Config struct {
 	URL      string
 	Keys     client.Keys  // one
-	HTTP     *http.Client // without time limits and redirects
+	HTTP     *http.Client // that follows no redirects
 	Now      func() time.Time
 	Amount   domain.Amount // of each attempt
 	Currency domain.Currency
-	CallTime time.Duration // that an answer may take; DefaultCallTime is what routes give
+	CallTime time.Duration // that an answer may take
 }
-
-// DefaultCallTime is how long an engine waits for one answer.
-const DefaultCallTime = 2 * time.Second
 
 // Verdict is how a case ended.
 type Verdict string
