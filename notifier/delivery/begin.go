@@ -162,6 +162,7 @@ func (x *tx) start(t *target, e projects.Endpoint, c candidate) (began bool, err
 		t.offer(deliveries.DueAt(due, c.payment))
 		return false, nil
 	}
+	x.taken = append(x.taken, taken{t, deliveries.DueAt(l.Due, c.payment)})
 	for len(l.Queue) > 0 {
 		first := l.Queue[0]
 		d, known, err := x.config.Rows.Delivery(t.id, first.Event)

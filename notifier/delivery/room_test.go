@@ -91,6 +91,24 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	})
 }
 
+// TestFullDiskWhileNothingIsWanted: what leaves its lane without a request does so once
+// there is room again.
+func TestFullDiskWhileNothingIsWanted(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.paidTo(t, "a", broken, 3)
+		time.Sleep(time.Second)
+		w.project(projects.ChangeEndpoint{EndpointID: a, URL: "https://a.example/hooks", Kinds: []domain.Kind{domain.KindPaymentFailed}})
+		w.full.Store(true)
+		time.Sleep(time.Hour)
+		w.full.Store(false)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryCancelled: 3}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // TestChanged: a change of an endpoint, or a requested notification, ends a pause
 // at once; and the pause was logged.
 func TestChanged(t *testing.T) {

@@ -217,6 +217,13 @@ type tx struct {
 	size   int
 	begun  []attempt // to be made when the event is durable
 	ended  []laneKey
+	taken  []taken // out of the window
+}
+
+// taken is a lane of which an event notes something, as the window had it.
+type taken struct {
+	target *target
+	key    deliveries.DueKey
 }
 
 // The size of an event: operations are taken up to maxNoted, and each adds
@@ -263,18 +270,21 @@ func (s *sender) change(group []*waiting) (n int, err error) {
 		if err != nil {
 			delete(s.underWay, a.lane())
 			a.target.abandoned(a)
-			a.target.offer(deliveries.DueAt(a.due, a.Payment))
 			continue
 		}
 		a.began = began
 		s.attempts.Go(func() { s.attempt(s.sending, a) })
 	}
-	if err == nil {
-		for _, k := range x.ended {
-			delete(s.underWay, k)
+	if err != nil {
+		for _, lane := range x.taken {
+			lane.target.offer(lane.key)
 		}
+		return n, err
 	}
-	return n, err
+	for _, k := range x.ended {
+		delete(s.underWay, k)
+	}
+	return n, nil
 }
 
 // append appends an event after the last one of a sender and waits until it is folded.
