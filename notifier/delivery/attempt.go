@@ -178,14 +178,20 @@ func logTrace(e *zerolog.Event, t domain.Traceparent) *zerolog.Event {
 	return e.Str("trace_id", t.Trace())
 }
 
+// secrets are those that sign now, newest first. Old ones are left out that cannot be made.
 func (s *sender) secrets(e projects.Endpoint, at domain.Instant) ([]string, error) {
 	var all []string
 	for _, one := range e.Secrets(at) {
 		secret, err := s.Secret(e.ID, one)
-		if err != nil {
+		switch {
+		case err == nil:
+			all = append(all, secret)
+		case one == e.Secret:
 			return nil, err
+		default:
+			s.seldom.Error().Err(err).Str("endpoint", e.ID).
+				Msg("notifications are signed without an old secret that is still in force: receivers that do not have the newest one yet refuse them")
 		}
-		all = append(all, secret)
 	}
 	return all, nil
 }

@@ -172,6 +172,42 @@ func TestRefusedIsSaid(t *testing.T) {
 	}
 }
 
+// TestAnOldSecretIsMissing: what is signed with the newest secret is sent without the
+// signature of one whose master key is lost, and that is said. Nothing is sent without
+// the newest.
+func TestAnOldSecretIsMissing(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	engine(t, func(w *world) { w.log = zerolog.New(zerolog.SyncWriter(&log)) }, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		rotate := func(keyVersion int) {
+			w.project(projects.RotateSecret{At: domain.InstantOf(w.now()), EndpointID: a, Overlap: time.Hour, KeyVersion: keyVersion})
+		}
+		for n, keyVersion := range []int{2, 1} {
+			rotate(keyVersion)
+			w.paid()
+			w.spread(t)
+			time.Sleep(time.Second)
+			if sent := len(w.net.seen()); sent != n {
+				t.Fatalf("with the newest secret under key %d: %d requests, want %d", keyVersion, sent, n)
+			}
+		}
+		// Of the first and the third secret.
+		if signed := strings.Fields(w.net.seen()[0].header.Get("Webhook-Signature")); len(signed) != 2 {
+			t.Errorf("signed with %q", signed)
+		}
+		w.paid()
+		w.spread(t)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryDelivered: 3}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+	})
+	if n := strings.Count(log.String(), "an old secret"); n != 1 || !strings.Contains(log.String(), "version 2 of the master key") {
+		t.Errorf("said %d times: %s", n, &log)
+	}
+}
+
 // TestDisabledWhilePaused: a disabled endpoint's notifications are held at
 // once, whatever they wait for.
 func TestDisabledWhilePaused(t *testing.T) {

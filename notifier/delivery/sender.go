@@ -37,7 +37,7 @@ type sender struct {
 	writer  *writer
 	metrics metrics
 	slots   *slots
-	crowded zerolog.Logger // for one line a minute
+	seldom  zerolog.Logger // for one line a minute
 
 	begins   bool                 // nothing was recorded yet; the writer's own
 	base     uint64               // see deliveries.State
@@ -82,9 +82,9 @@ func (l *Lanes) Run(ctx context.Context, in prometheus.Registerer) error {
 	state := l.config.Rows.State()
 	s := &sender{
 		Lanes: l, clock: newClock(l.config.Now, state.Time), slots: newSlots(l.config.Limits.Requests),
-		crowded: l.config.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute}),
-		last:    eventstore.Stored{Position: eventstore.Position(state.Position), Sequence: state.Sequence},
-		begins:  true, sending: sending, serving: ctx, underWay: make(map[laneKey]struct{}), targets: make(map[string]*target),
+		seldom: l.config.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute}),
+		last:   eventstore.Stored{Position: eventstore.Position(state.Position), Sequence: state.Sequence},
+		begins: true, sending: sending, serving: ctx, underWay: make(map[laneKey]struct{}), targets: make(map[string]*target),
 	}
 	if s.base = state.Base; s.base == 0 {
 		s.base = max(uint64(last), 1) // in an empty log, too, it is known afterwards that there was a sender

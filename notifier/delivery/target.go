@@ -160,7 +160,7 @@ func (s *sender) turn(ctx context.Context, t *target) (time.Duration, error) {
 	}
 	wants = true
 	if s.slots.waits(t) {
-		s.crowded.Warn().Int("max_requests", s.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
+		s.seldom.Warn().Int("max_requests", s.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
 			Msg("webhook endpoints wait, this one among them, because too many requests to others are not answered: " +
 				"see which time out, and whether the limit of open files is low (ulimit -n, LimitNOFILE= of systemd)")
 		return checkEvery, nil // a slot that is granted nudges
