@@ -275,9 +275,9 @@ func TestExtendWhileClosing(t *testing.T) {
 	for i := 0; !to.claims.Full(0); i++ {
 		to.claims.Add(claims.NameOf("filler", [32]byte{byte(i), byte(i >> 8)}), 1)
 	}
-	extended := make(chan error)
+	extended := make(chan error, 1)
 	go func() { extended <- errorOf(to.Extend(p.batches[0])) }()
-	for to.writing.TryLock() {
+	for len(extended) == 0 && to.writing.TryLock() {
 		to.writing.Unlock()
 		time.Sleep(time.Millisecond)
 	}
