@@ -197,7 +197,7 @@ type ParkedPage struct {
 }
 
 // References are those under which a provider may know the payment: of attempts and of money that
-// came in, and of money that went back by refunds, returns and disputes.
+// came in, and of money that went back by refunds, returns and disputes, and by another hand.
 func (p Payment) References() (in, back []string) {
 	add := func(to *[]string, reference string) {
 		if reference != "" && !slices.Contains(*to, reference) {
@@ -215,6 +215,9 @@ func (p Payment) References() (in, back []string) {
 		case s.Outcome == OutcomePaid:
 			add(&in, s.Reference)
 		}
+	}
+	for _, r := range p.ProviderRefunds {
+		add(&back, r.RefundReference)
 	}
 	return in, back
 }

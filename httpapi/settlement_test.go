@@ -261,3 +261,56 @@ func TestDisputesAndCurrenciesOfLines(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A refund of a part, which the provider has made by another hand, is settled by the report's line of it, in
+// any order and by its reference alone; the line that says whose it is settles it too, if the operator says so.
+func TestRefundByHandIsSettled(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	refund := func(number int, payment, reference, gross string) string {
+		return fmt.Sprintf(`{"number":%d,"kind":"refund","payment_id":%q,"reference":%q,"gross":%q,"fee":"0.00","net":%q,"currency":"RUB","settled_on":"2026-11-20"}`,
+			number, payment, reference, gross, gross)
+	}
+	byHand := func(id, reference string) {
+		t.Helper()
+		p, _, err := s.cfg.Views.Payment(t.Context(), mustID(t, id))
+		if err == nil {
+			_, err = s.decide(t.Context(), m.project, p.ID, domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
+				Reference: p.PaidReference, RefundReference: reference, Amount: 40000, Currency: "RUB",
+			}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, early := m.paid(), m.paid()
+	byHand(first, "hand")
+	s.adminDo("POST", "/admin/settlements", strings.ReplaceAll(opened("r", "01", 4), "6000.00", "2200.00")).want(201, "")
+	s.adminDo("POST", "/admin/settlements/sandbox:r/lines",
+		batchOf(lineOf(1, first), refund(2, "", "hand", "-400.00"), lineOf(3, early), refund(4, early, "later", "-400.00"))).want(200, "")
+	s.adminDo("POST", "/admin/settlements/sandbox:r/close", "").want(200, "")
+	open := func() string {
+		t.Helper()
+		var r wire.Reconciliation
+		s.adminDo("GET", "/admin/reconcile?days=0&route=sandbox", "").want(200, "").decode(&r)
+		var all []string
+		for _, d := range r.Differences {
+			all = append(all, fmt.Sprint(d.What, " ", d.PaymentID, " ", d.Amount))
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	if got, want := open(), "amount_differs "+early+" 400.00, not_arrived  2200.00"; got != want {
+		t.Errorf("open is %q, want %q", got, want)
+	}
+	byHand(early, "later")
+	s.adminDo("POST", "/admin/settlements/sandbox:r/lines/4/resolve", `{"to":"payment","payment_id":"`+early+`","reason":"x"}`).want(200, "")
+	s.adminDo("POST", "/admin/payouts", `{"route":"sandbox","report":"r","amount":"2200.00","reference":"pp"}`).want(201, "")
+	if got := open(); got != "" {
+		t.Errorf("open is %q", got)
+	}
+	if got, want := m.get("/v1/balance").books(), "RUB acquirer_receivable:sandbox 0.00; RUB merchant_payable -3000.00; RUB settlement_suspense 0.00; RUB settlement_transit:sandbox 2200.00; RUB suspense 800.00"; got != want {
+		t.Errorf("the books are %q, want %q", got, want)
+	}
+}

@@ -169,9 +169,12 @@ func references(p domain.Payment) map[string]bool {
 	return all
 }
 
-// referencesBack are those of its refunds, returns and disputes.
+// referencesBack are those of its refunds, returns and disputes, and of refunds by another hand.
 func referencesBack(p domain.Payment) map[string]bool {
 	all := map[string]bool{}
+	for _, r := range p.ProviderRefunds {
+		all[r.RefundReference] = true
+	}
 	for _, s := range p.Signals {
 		if s.Route == p.Route && (s.RefundID != nil || s.Outcome.AboutDispute()) {
 			all[s.Reference] = true

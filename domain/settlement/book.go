@@ -45,7 +45,8 @@ type ResolveLine struct {
 }
 
 // Settles is how much of what is owed for the payment a line clears that is for it: the payment's
-// amount or that of the dispute, or the line's own where late funds of the payment have that amount.
+// amount or that of the dispute, or the line's own where late funds of the payment or a refund by
+// another hand have that amount.
 // A line in another currency clears the payment's own, except of late funds; without a currency it
 // clears nothing, because nothing is known of the dispute that it names.
 func Settles(l Line, p domain.Payment) (domain.Sum, domain.Currency) {
@@ -54,7 +55,7 @@ func Settles(l Line, p domain.Payment) (domain.Sum, domain.Currency) {
 		return f.Currency == l.Currency && (l.Gross == domain.SumOf(f.Amount) || l.Gross == domain.SumOf(-f.Amount))
 	})
 	switch disputed := l.Kind != KindPayment && l.Kind != KindRefund; {
-	case late || disputed && l.Currency == p.Currency:
+	case late || l.byHand(p) || disputed && l.Currency == p.Currency:
 		return l.Gross, l.Currency
 	case disputed:
 		d, known := p.Dispute(l.Reference)

@@ -47,6 +47,8 @@ const MaxSettled = 20
 //
 // It looks at nothing of the payment that an outcome changes: a line that settles a payment does so
 // before and after the payment is paid, refunded or disputed, so the books are the same in any order.
+// Only of refunds by another hand, which may be of a part, the amounts must be known: until then a line
+// of one waits.
 func Judge(route string, l Line, p domain.Payment, settled []string) Result {
 	switch {
 	case l.Kind == KindFee:
@@ -57,7 +59,7 @@ func Judge(route string, l Line, p domain.Payment, settled []string) Result {
 		return UnknownReference
 	case l.Currency != p.Currency:
 		return CurrencyDiffers
-	case !l.fits(domain.SumOf(p.Amount)):
+	case !l.fits(domain.SumOf(p.Amount)) && !l.byHand(p):
 		return AmountDiffers
 	case l.Repeats(settled):
 		return SettledBefore
@@ -97,7 +99,7 @@ func (l Line) Says(p domain.Payment) (domain.Signal, bool) {
 	return s, !known || s.Outcome == domain.OutcomeDisputeWon && d.Status != domain.DisputeWon && d.Amount == s.Amount
 }
 
-// fits reports whether the line can be for a payment of the amount. Refunds are of all of it,
+// fits reports whether the line can be for a payment of the amount. Refunds of ours are of all of it,
 // disputes of a part. Both bring money where it comes back.
 func (l Line) fits(amount domain.Sum) bool {
 	switch l.Kind {
@@ -107,6 +109,13 @@ func (l Line) fits(amount domain.Sum) bool {
 		return l.Gross == amount || l.Gross == amount.Neg()
 	}
 	return l.Gross.Sign() != 0 && l.Gross.Compare(amount) <= 0 && l.Gross.Compare(amount.Neg()) >= 0
+}
+
+// byHand reports whether the line is of as much as the provider has returned by another hand.
+func (l Line) byHand(p domain.Payment) bool {
+	return l.Kind == KindRefund && slices.ContainsFunc(p.ProviderRefunds, func(r domain.ProviderRefund) bool {
+		return r.Currency == l.Currency && l.Gross == domain.SumOf(-r.Amount)
+	})
 }
 
 // Clears names, for each payment, what the line is about. What a refund or a dispute takes and

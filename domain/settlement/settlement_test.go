@@ -36,6 +36,8 @@ func TestJudge(t *testing.T) {
 	waiting := domain.Payment{Status: domain.AwaitingPayment, Route: "cards", Amount: 150000, Currency: "RUB"}
 	paid, elsewhere := waiting, waiting
 	paid.Status, elsewhere.Route = domain.Paid, "wallet"
+	byHand := paid
+	byHand.ProviderRefunds = []domain.ProviderRefund{{Reference: "prv-0", RefundReference: "prv-1", Amount: 149999, Currency: "RUB"}}
 	usd := func(l *settlement.Line) { l.Currency = "USD" }
 	unnamed := func(l *settlement.Line) { l.Reference = "" }
 	const payment, refund, dispute = settlement.KindPayment, settlement.KindRefund, settlement.KindDispute
@@ -61,6 +63,11 @@ func TestJudge(t *testing.T) {
 		"refunded":                    {paid, nil, line(refund, -150000, 0), settlement.Settled},
 		"a refund that came back":     {paid, nil, line(refund, 150000, 0), settlement.Settled},
 		"refunded in part":            {paid, nil, line(refund, -149999, 0), settlement.AmountDiffers},
+		"refunded in part by hand":    {byHand, nil, line(refund, -149999, 0), settlement.Settled},
+		"in part by hand once more":   {byHand, []string{"prv-1"}, line(refund, -149999, 0), settlement.SettledBefore},
+		"another part by hand":        {byHand, nil, line(refund, -149998, 0), settlement.AmountDiffers},
+		"a part that came back":       {byHand, nil, line(refund, 149999, 0), settlement.AmountDiffers},
+		"paid what went back by hand": {byHand, nil, line(payment, 149999, 0), settlement.AmountDiffers},
 		"disputed in part":            {paid, nil, line(dispute, -1, 1500), settlement.Settled},
 		"a dispute that was won":      {paid, nil, line(dispute, 150000, 0), settlement.Settled},
 		"disputed beyond its amount":  {paid, nil, line(dispute, -150001, 0), settlement.AmountDiffers},
@@ -301,6 +308,8 @@ func TestWhatLinesClearAndSay(t *testing.T) {
 	paid := domain.Payment{Status: domain.Paid, Route: "cards", Amount: 150000, Currency: "RUB"}
 	waiting, late := paid, paid
 	waiting.Status, late.Late = domain.AwaitingPayment, []domain.LateFund{{Amount: 2000, Currency: "EUR"}}
+	byHand := paid
+	byHand.ProviderRefunds = []domain.ProviderRefund{{RefundReference: "prv-1", Amount: 1000, Currency: "RUB"}}
 	disputed := func(s domain.DisputeStatus) domain.Payment {
 		p := paid
 		p.Disputes = []domain.Dispute{{Reference: "prv-1", Status: s, Amount: 50000}}
@@ -316,6 +325,8 @@ func TestWhatLinesClearAndSay(t *testing.T) {
 	}{
 		"paid":                             {paid, line(settlement.KindPayment, 149000, 0), "1500.00 RUB", ""},
 		"refunded":                         {paid, line(settlement.KindRefund, -149000, 0), "-1500.00 RUB", ""},
+		"refunded in part by hand":         {byHand, line(settlement.KindRefund, -1000, 0), "-10.00 RUB", ""},
+		"refunded by hand in euros":        {byHand, line(settlement.KindRefund, -1000, 0, euros), "-1500.00 RUB", ""},
 		"paid in euros":                    {paid, line(settlement.KindPayment, 1650, 0, euros), "1500.00 RUB", ""},
 		"refunded in euros":                {paid, line(settlement.KindRefund, -1650, 0, euros), "-1500.00 RUB", ""},
 		"late in euros":                    {late, line(settlement.KindPayment, 2000, 0, euros), "20.00 EUR", ""},

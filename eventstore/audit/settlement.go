@@ -98,6 +98,9 @@ func (c *checker) judge(i *item, route string, e settlement.Entry) {
 	if e.Result.OfPayment() && of.Project != "" {
 		home = of.Project
 	}
+	if e.Result == settlement.AmountDiffers {
+		of.ProviderRefunds = nil // it was judged before they were heard of, or by the rule of before
+	}
 	switch got := settlement.Judge(route, e.Line, of, cleared.Of(e.Line)); {
 	case c.unseen():
 	case got != e.Result:
@@ -125,9 +128,13 @@ func (c *checker) resolved(i *item, e settlement.LineResolved) {
 	}
 	cleared := c.streams.settlements.cleared[id]
 	if p != nil && !p.blind {
-		settles, in := settlement.Settles(line.Line, p.state)
+		is := func(settles domain.Sum, in domain.Currency) bool {
+			return e.Settles == settles && cmp.Or(e.SettlesIn, line.Currency) == in
+		}
+		before := p.state
+		before.ProviderRefunds = nil // as in judge
 		switch {
-		case e.Settles != settles || cmp.Or(e.SettlesIn, line.Currency) != in:
+		case !is(settlement.Settles(line.Line, p.state)) && !is(settlement.Settles(line.Line, before)):
 			c.add(&i.record, ImpossibleEvent, "line %d settles another amount of payment %s", line.Number, e.Payment)
 		case e.To == settlement.Matched && (!line.Names(p.state) || settlement.Judge(e.Route, line.Line, p.state, cleared.Of(line.Line)) != settlement.Settled):
 			c.add(&i.record, ImpossibleEvent, "line %d is matched with payment %s, which it does not name and settle", line.Number, e.Payment)

@@ -128,3 +128,62 @@ func TestSettlements(t *testing.T) {
 		}
 	}
 }
+
+// TestLinesOfRefundsByHand: a line of a part that the provider has returned by another hand settles it, or
+// waits because it was judged before that was heard of.
+func TestLinesOfRefundsByHand(t *testing.T) {
+	t.Parallel()
+	const id = "sandbox:r"
+	own := eventstore.KindInstallation
+	w := newWorld(t).lives()
+	paid := w.states[w.payments[0]]
+	w.on(paid.ID, domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
+		Reference: paid.PaidReference, RefundReference: "hand", Amount: 100, Currency: "RUB",
+	}}, w.ids.Next(), nil)
+	line := func(r settlement.Result, payment string, gross domain.Amount) settlement.Entry {
+		return settlement.Entry{Result: r, Line: settlement.Line{
+			Number: 1, Kind: settlement.KindRefund, PaymentID: payment, Reference: "hand", Gross: domain.SumOf(gross), Net: domain.SumOf(gross), Currency: "RUB", SettledOn: "2026-11-20",
+		}}
+	}
+	resolved := func(of settlement.Entry, to settlement.Resolution, settles domain.Amount, reason string) *settlement.LineResolved {
+		return &settlement.LineResolved{
+			Route: "sandbox", Report: "r", Line: of.Text(), To: to, Payment: paid.ID.String(), Project: w.project, Elsewhere: of.PaymentID == "",
+			Settles: domain.SumOf(settles), FeesPaidBy: settlement.ByOperator, Reason: reason,
+		}
+	}
+	named := paid.ID.String()
+	waits, unknown := line(settlement.AmountDiffers, named, -100), line(settlement.UnknownReference, "", -100)
+	for name, c := range map[string]struct {
+		line settlement.Entry
+		then *settlement.LineResolved
+		why  string // "": nothing is found
+	}{
+		"settled":                         {line(settlement.Settled, named, -100), nil, ""},
+		"settled by another amount":       {line(settlement.Settled, named, -101), nil, "rules lead to amount_differs"},
+		"before it was heard of":          {waits, nil, ""},
+		"matched":                         {unknown, resolved(unknown, settlement.Matched, -100, ""), ""},
+		"matched, and in its own book":    {waits, resolved(waits, settlement.Matched, -100, ""), ""},
+		"resolved":                        {waits, resolved(waits, settlement.ToPayment, -100, "x"), ""},
+		"resolved before it was heard of": {waits, resolved(waits, settlement.ToPayment, -paid.Amount, "x"), ""},
+		"resolved to another amount":      {waits, resolved(waits, settlement.ToPayment, -101, "x"), "settles another amount"},
+	} {
+		book := own
+		if c.line.PaymentID != "" {
+			book = w.project
+		}
+		all := w.forged(w.records(), eventstore.ReportsStream("sandbox"), settlement.ReportOpened{Report: settlement.Report{
+			Route: "sandbox", Report: "r", SHA256: domain.Digest{1}, FeesPaidBy: settlement.ByOperator, Summary: settlement.Summary{}.Add(c.line.Line),
+		}})
+		all = w.forged(all, eventstore.BookStream(book, id), settlement.ReportLines{
+			Route: "sandbox", Report: "r", FeesPaidBy: settlement.ByOperator, Lines: []settlement.Text{c.line.Text()},
+		})
+		all = w.forged(all, eventstore.ReportsStream("sandbox"), settlement.ReportClosed{Route: "sandbox", Report: "r"})
+		if c.then != nil {
+			all = w.forged(all, eventstore.BookStream(book, id), *c.then)
+		}
+		found := w.check(all).Findings
+		if c.why == "" && len(found) > 0 || c.why != "" && (len(found) == 0 || !strings.Contains(found[0].Detail, c.why)) {
+			t.Errorf("%s: %+v, want %q", name, found, c.why)
+		}
+	}
+}

@@ -30,7 +30,8 @@ type SettlementView interface {
 }
 
 // settler makes it indifferent whether a report or the outcomes of its payments come first. A line
-// that names no payment settles one as soon as its reference is known, and what lines of disputes say
+// that names no payment settles one as soon as its reference is known, one of a refund by another hand as
+// soon as that is heard of, and what lines of disputes say
 // is recorded of the payments as soon as they are paid. It keeps in memory what may still come, and
 // finds that again at its start, so nothing is left out after an outage or a restart.
 type settler struct {
@@ -41,7 +42,7 @@ type settler struct {
 	log    zerolog.Logger
 
 	at       eventstore.Position // up to which the log is read; 0: nothing is
-	unknown  map[string][]inBook // lines in suspense that name no payment, by their references
+	unknown  map[string][]inBook // lines in suspense of which something is not known yet, by their references
 	disputes map[string][]inBook // lines of disputes of which nothing was recorded yet, by their payments' ids
 	due      []func(context.Context) error
 	worked   time.Time // the work since the last pause
@@ -169,7 +170,7 @@ func (s *settler) fold(r eventstore.Stored) error {
 		for _, t := range e.Lines {
 			switch l, err := t.Entry(); {
 			case err != nil: // verify names it
-			case l.Result == settlement.UnknownReference && l.Reference != "":
+			case l.Reference != "" && (l.Result == settlement.UnknownReference || l.Result == settlement.AmountDiffers && l.Kind == settlement.KindRefund):
 				one := inBook{r.Stream, e.FeesPaidBy, t}
 				s.unknown[l.Reference] = append(s.unknown[l.Reference], one)
 				s.due = append(s.due, func(ctx context.Context) error { return s.match(ctx, one) })
@@ -193,6 +194,8 @@ func (s *settler) fold(r eventstore.Stored) error {
 		return nil
 	case domain.PaymentAttemptOffered:
 		reference = e.Reference
+	case domain.PaymentRefundedAtProvider:
+		reference = e.RefundReference
 	case domain.PaymentEvent:
 		if signal := domain.FactsOf(e).Signal; signal != nil {
 			reference = signal.Reference

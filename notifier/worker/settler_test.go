@@ -179,7 +179,7 @@ func TestReportsAndOutcomesInAnyOrder(t *testing.T) {
 			}
 			outcomes[i] = []act{tells("paid", "pay")}
 			says(settlement.KindPayment, "pay", all, false)
-			switch rapid.SampledFrom([]string{"paid", "twice", "refunded", "returned", "disputed", "unheard"}).Draw(rt, "what") {
+			switch rapid.SampledFrom([]string{"paid", "twice", "refunded", "returned", "by hand", "disputed", "unheard"}).Draw(rt, "what") {
 			case "twice":
 				outcomes[i] = append(outcomes[i], tells("paid", "again"))
 				says(settlement.KindPayment, "again", all, false)
@@ -190,6 +190,13 @@ func TestReportsAndOutcomesInAnyOrder(t *testing.T) {
 				outcomes[i] = append(outcomes[i], refunds, tells("succeeded", "back"), tells("returned", "back"))
 				says(settlement.KindRefund, "back", -all, false)
 				says(settlement.KindRefund, "back", all, false)
+			case "by hand":
+				outcomes[i] = append(outcomes[i], act{do: func(b books, p domain.Payment) {
+					b.Do(b.t, p.ID, domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
+						Reference: p.PaidReference, RefundReference: fmt.Sprint("hand", i), Amount: all / 3, Currency: p.Currency,
+					}})
+				}})
+				says(settlement.KindRefund, "hand", -all/3, false)
 			case "disputed":
 				outcomes[i] = append(outcomes[i], tells("disputed", "dispute"))
 				says(settlement.KindDispute, "dispute", -all, false)

@@ -12,7 +12,7 @@ import (
 
 // referencesView leads from a provider's reference to the payment: route, 0,
 // reference, 0, payment's id. It has the references of attempts and of booked
-// money, and behind backOf those of refunds and disputes. There is no value.
+// money, and behind backOf those of refunds, also by another hand, and disputes. There is no value.
 type referencesView struct{ *table.Table[string] }
 
 func newReferencesView(db *table.DB) *referencesView {
