@@ -187,6 +187,12 @@ func TestFeesInTheAccount(t *testing.T) {
 	b.open("/account/balance?lang=en&from=2026-11-21").want(200).lacks(fees)
 	b.open("/account/balance?lang=en&account=all").want(200).has(fees, "Providers&#39; fees", "Settled by the provider")
 	b.open("/account/balance?lang=ru").want(200).has("Комиссии провайдеров", "50,01")
+	euros, _ := entry(5, 700, settlement.Settled).Entry()
+	euros.Currency = "EUR"
+	does(settlement.RecordLines{FeesPaidBy: settlement.ByMerchant, Lines: []settlement.Text{entry(4, 150000, settlement.Settled)}}) // nothing is paid out
+	does(settlement.RecordLines{FeesPaidBy: settlement.ByMerchant, Lines: []settlement.Text{euros.Text()}})
+	b.open("/account/balance?lang=en").want(200).has(fees, "₽1,550.01", `fees</span><strong class="value">€7.00`)
+	b.open("/account/balance?lang=en&currency=RUB").want(200).has(fees, "₽1,550.01").lacks(`fees</span><strong class="value">€7.00`)
 	if got := string(m.get("/v1/balance/statement?account=merchant_payable").want(200, "").Body); !strings.Contains(got, `"amount":"30.01","balance":"-4469.99","reference":"sandbox:r"`) {
 		t.Errorf("%s", got)
 	}

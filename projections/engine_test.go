@@ -130,6 +130,9 @@ func checkSizes(t *testing.T, w *world, dump string) {
 	accounts, times := make(map[string]bool), make(map[domain.Instant]bool)
 	for _, l := range w.lines() {
 		want["journal"]++
+		if l.Account == domain.MerchantPayable && (l.Type == settlement.TypeReportLines || l.Type == settlement.TypeLineResolved) {
+			want["fees"]++
+		}
 		accounts[l.Project+" "+string(l.Currency)+" "+string(l.Account)] = true
 	}
 	var newest domain.Instant

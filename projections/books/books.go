@@ -28,6 +28,7 @@ type Books struct {
 	log      Log
 	accounts *accountsView
 	journal  *journalView
+	fees     *journalView // what events of settlement reports take of what merchants are owed: those lines of the journal again
 	times    *timesView
 
 	last eventstore.Position // of the last event folded; guarded by the DB
@@ -35,7 +36,7 @@ type Books struct {
 
 // New adds the tables of the books to the DB, which must not be open yet.
 func New(db *table.DB, log Log) (*Books, *Writer) {
-	b := &Books{db: db, log: log, times: newTimesView(db), journal: newJournalView(db), accounts: newAccountsView(db)}
+	b := &Books{db: db, log: log, times: newTimesView(db), journal: newJournalView(db, "journal"), fees: newJournalView(db, "fees"), accounts: newAccountsView(db)}
 	return b, &Writer{b}
 }
 
@@ -48,6 +49,9 @@ func (w *Writer) Fold(r eventstore.Stored, e domain.Event) {
 	w.books.times.fold(r)
 	for _, l := range w.books.accounts.post(r, e) {
 		w.books.journal.Insert(l.account.line(r.Position), l.entry)
+		if r.Stream.Kind == eventstore.KindSettlement && l.account.Account == domain.MerchantPayable {
+			w.books.fees.Insert(l.account.line(r.Position), l.entry)
+		}
 	}
 }
 

@@ -37,8 +37,8 @@ type journalView struct{ *table.Table[journalEntry] }
 // the log has.
 type journalEntry struct{ amount, balance domain.Sum }
 
-func newJournalView(db *table.DB) *journalView {
-	return &journalView{table.New(db, "journal", appendJournal, parseJournal)}
+func newJournalView(db *table.DB, name string) *journalView {
+	return &journalView{table.New(db, name, appendJournal, parseJournal)}
 }
 
 // The form of a line: a byte that says how, then amount and balance, as varints or, when one

@@ -176,8 +176,7 @@ func (q JournalQuery) firstLines(lines []JournalLine, n int) []JournalLine {
 }
 
 // Fees are what providers' fees have taken of what the merchant of a project is owed, by currency, in the
-// time of the query. An event of a settlement report takes nothing else of it, and is known by
-// its other postings.
+// time of the query.
 func (b *Books) Fees(ctx context.Context, q JournalQuery) (map[domain.Currency]domain.Sum, error) {
 	if _, err := b.log.Fresh(ctx, eventstore.Filter{}); err != nil {
 		return nil, err
@@ -186,35 +185,17 @@ func (b *Books) Fees(ctx context.Context, q JournalQuery) (map[domain.Currency]d
 	if err != nil {
 		return nil, err
 	}
-	payable := make(map[domain.Currency]*account)
 	accounts, last := b.accountsOf(q.Project, func(a *account) bool {
-		if a.Account == domain.MerchantPayable {
-			payable[a.Currency] = a
-		}
-		return a.Account == domain.SettlementSuspense || a.Account.InTransit()
+		return a.Account == domain.MerchantPayable && (q.Currency == "" || a.Currency == q.Currency)
 	})
 	fees := make(map[domain.Currency]domain.Sum)
-	seen := make(map[eventstore.Position]bool)
 	for _, a := range accounts {
-		to := payable[a.Currency]
-		if to == nil {
-			continue
-		}
-		lines, err := b.journal.First(ctx, table.Range{Lo: a.line(lo), Hi: a.line(min(hi, last) + 1)}, false, math.MaxInt)
+		lines, err := b.fees.First(ctx, table.Range{Lo: a.line(lo), Hi: a.line(min(hi, last) + 1)}, false, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range lines {
-			at := positionOf(l.Key)
-			if seen[at] {
-				continue
-			}
-			seen[at] = true
-			fee, _, err := b.journal.Get(to.line(at))
-			if err != nil {
-				return nil, err
-			}
-			fees[a.Currency] = fees[a.Currency].Add(fee.amount)
+			fees[a.Currency] = fees[a.Currency].Add(l.Value.amount)
 		}
 	}
 	return fees, nil
