@@ -40,7 +40,7 @@ type Payment struct {
 	Refunds       []Refund      `json:"refunds,omitempty"`        // oldest first
 
 	Attempts        []Attempt        `json:"attempts,omitempty"`         // in order; at most the last is open
-	Late            []LateFund       `json:"late,omitempty"`             // the first MaxLateFunds, and those of which another hand has returned some
+	Late            []LateFund       `json:"late,omitempty"`             // the first MaxLateFunds, and those of which another hand has returned some or that were settled
 	Returns         []Return         `json:"returns,omitempty"`          // of late funds, oldest first
 	ProviderRefunds []ProviderRefund `json:"provider_refunds,omitempty"` // oldest first
 	Settlements     []Settlement     `json:"settlements,omitempty"`      // of money in suspense, oldest first

@@ -95,6 +95,7 @@ type SettleSuspense struct {
 	Currency  Currency // "": the first that the reference has
 	Against   Account
 	Reason    string
+	Earlier   *LateFund // as in CreateReturn
 }
 
 // The reasons why nothing is settled, in an AttemptError.
@@ -114,6 +115,11 @@ func (c SettleSuspense) decidePayment(p Payment) (Event, error) {
 		return nil, FieldErrors{{Field: "against", Code: InvalidValue}}
 	}
 	all := p.InSuspense()
+	if f := p.unlisted(c.Reference, c.Earlier); f != nil {
+		if _, back := p.ReturnOf(f.Reference); !back {
+			all = append(all, InSuspense{Reference: f.Reference, Amount: f.Amount, Currency: f.Currency})
+		}
+	}
 	i := slices.IndexFunc(all, func(s InSuspense) bool {
 		return s.Reference == c.Reference && (c.Currency == "" || s.Currency == c.Currency)
 	})

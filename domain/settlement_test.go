@@ -138,6 +138,44 @@ func TestSettlementsNeedAReasonAndAnAccount(t *testing.T) {
 	}
 }
 
+// TestLateFundsBeyondTheListedAreSettled: those that a payment does not list are settled as the others.
+func TestLateFundsBeyondTheListedAreSettled(t *testing.T) {
+	t.Parallel()
+	p := fold(awaiting())
+	for n := range domain.MaxLateFunds + 2 {
+		p = p.Evolve(domain.PaymentLateFunds{Reason: domain.ReasonWrongAmount, Signal: lateMoney(n)})
+	}
+	of := func(n int) domain.SettleSuspense {
+		s := lateMoney(n)
+		return domain.SettleSuspense{
+			Reference: s.Reference, Against: domain.Operator, Reason: "as agreed", Earlier: &domain.LateFund{Reference: s.Reference, Amount: s.Amount, Currency: s.Currency},
+		}
+	}
+	returned, err := p.Decide(domain.CreateReturn{At: graceEnd, ReturnID: domain.ID{1}, Reference: lateMoney(domain.MaxLateFunds).Reference, Earlier: of(domain.MaxLateFunds).Earlier})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = p.Evolve(returned)
+	if e, err := p.Decide(of(domain.MaxLateFunds)); err == nil {
+		t.Errorf("what is being returned is settled: %+v", e)
+	}
+	last := of(domain.MaxLateFunds + 1)
+	e, err := p.Decide(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Redecide(e, domain.Recorded{Version: 1}); err != nil {
+		t.Error(err)
+	}
+	p = p.Evolve(e)
+	if again, err := p.Decide(last); again != nil || err != nil || p.LateUnlisted() != 0 || len(p.InSuspense()) != domain.MaxLateFunds {
+		t.Errorf("%v, %v, %d unlisted, %d in suspense", again, err, p.LateUnlisted(), len(p.InSuspense()))
+	}
+	if err := p.Redecide(e, domain.Recorded{Version: 1}); err == nil {
+		t.Error("it is settled twice")
+	}
+}
+
 // TestLateFundsBeyondTheListed: 150 late funds, of which the payment lists 100. Each
 // of the others is returned once, and the operator is done when all are.
 func TestLateFundsBeyondTheListed(t *testing.T) {

@@ -65,6 +65,9 @@ type PaymentSuspenseSettled struct {
 func (PaymentSuspenseSettled) Type() string { return TypePaymentSuspenseSettled }
 
 func (e PaymentSuspenseSettled) evolvePayment(p Payment) Payment {
+	if _, listed := p.LateFund(e.Reference); e.Debit == Suspense && !listed { // from now on it is; the log has its reason
+		p.Late = append(slices.Clip(p.Late), LateFund{Reference: e.Reference, Amount: e.Amount, Currency: e.Currency})
+	}
 	p.Settlements = append(slices.Clip(p.Settlements), Settlement(e))
 	return p
 }
@@ -84,7 +87,8 @@ func (e PaymentSuspenseSettled) origin(p Payment, _ Recorded) (Payment, PaymentC
 	if (e.Debit == Suspense) == (e.Credit == Suspense) {
 		err = fmt.Errorf("it moves money from %s to %s", e.Credit, e.Debit)
 	}
-	return p, SettleSuspense{Reference: e.Reference, Currency: e.Currency, Against: against, Reason: e.Reason}, err
+	earlier := &LateFund{Reference: e.Reference, Amount: e.Amount, Currency: e.Currency} // as in ReturnCreated
+	return p, SettleSuspense{Reference: e.Reference, Currency: e.Currency, Against: against, Reason: e.Reason, Earlier: earlier}, err
 }
 
 // ReturnCreated records that the operator has asked for late funds to be

@@ -406,3 +406,36 @@ func TestManyLateFunds(t *testing.T) {
 		t.Errorf("%d are listed after one was returned", len(v.Data))
 	}
 }
+
+// Late funds beyond those that a payment lists are settled by the reference that the list of suspense shows.
+func TestUnlistedLateFundsAreSettled(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	id := m.pay(`{"amount":"10.00"}`).want(201, "").object().ID
+	m.route(id)
+	for n := range domain.MaxLateFunds + 1 {
+		if _, err := s.decide(t.Context(), m.project, mustID(t, id), domain.ApplySignal{Signal: domain.Signal{
+			Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: fmt.Sprint("late", n), Amount: 7, Currency: "RUB", StartedAt: domain.InstantOf(s.clock.Now()),
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := fmt.Sprintf(`"reference":"late%d"`, domain.MaxLateFunds)
+	listed := func() bool {
+		return strings.Contains(string(s.adminDo("GET", "/admin/suspense", "").want(200, "").Body), last)
+	}
+	if !listed() {
+		t.Error("it is not listed")
+	}
+	settle := `{` + last + `,"against":"operator","reason":"x"}`
+	s.adminDo("POST", "/admin/payments/"+id+"/settlements", settle).want(201, "")
+	s.adminDo("POST", "/admin/payments/"+id+"/settlements", settle).want(200, "")
+	s.adminDo("POST", "/admin/payments/"+id+"/returns", `{`+last+`}`).want(404, domain.LateFundsNotFound)
+	if listed() {
+		t.Error("it is still listed")
+	}
+	if got := m.get("/v1/balance").books(); got != "RUB acquirer_receivable:sandbox 7.07; RUB operator -0.07; RUB suspense -7.00" {
+		t.Error(got)
+	}
+}

@@ -196,7 +196,11 @@ func (a *admin) settle(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	made, err := a.execute(x, p, a.cfg.IDs.Next(), domain.SettleSuspense(req))
+	c := domain.SettleSuspense{Reference: req.Reference, Currency: req.Currency, Against: req.Against, Reason: req.Reason}
+	if c.Earlier, err = eventstore.UnlistedLateFund(x.Context(), a.cfg.Ledger, p, c.Reference); err != nil {
+		return err
+	}
+	made, err := a.execute(x, p, a.cfg.IDs.Next(), c)
 	refused, ok := errors.AsType[*domain.AttemptError](err)
 	wrong, isWrong := errors.AsType[domain.FieldErrors](err)
 	status := http.StatusCreated
