@@ -206,14 +206,14 @@ func (w *World) GiveBack() {
 func (w *World) Report() {
 	w.TB.Helper()
 	const route = "sandbox"
-	report := fmt.Sprint("r", w.Last())
+	report, paidBy := fmt.Sprint("r", w.Last()), settlement.ByMerchant
 	line := settlement.Line{Kind: settlement.KindPayment, Currency: "RUB", SettledOn: "2026-11-20", Reference: "unheard of"}
 	project := w.Payments[w.Order[len(w.Order)-1]].Project
 	lines := map[string][]settlement.Text{}
 	var all settlement.Summary
 	add := func(project string, e settlement.Entry) {
 		e.Number = all.Lines + 1
-		e.Net = e.Gross
+		e.Fee, e.Net = domain.SumOf(1), e.Gross.Add(domain.SumOf(-1))
 		all = all.Add(e.Line)
 		lines[project] = append(lines[project], e.Text())
 	}
@@ -236,14 +236,14 @@ func (w *World) Report() {
 		execute(w, eventstore.BookStream(project, settlement.ID(route, report)), settlement.Book{Project: project, Route: route, Report: report}, c)
 	}
 	onReports(settlement.OpenReport{At: domain.InstantOf(w.Now), Report: settlement.Report{
-		Route: route, Report: report, SHA256: sha256.Sum256([]byte(report)), FeesPaidBy: settlement.ByOperator, Summary: all,
+		Route: route, Report: report, SHA256: sha256.Sum256([]byte(report)), FeesPaidBy: paidBy, Summary: all,
 	}})
 	for _, of := range slices.Sorted(maps.Keys(lines)) {
-		onBook(of, settlement.RecordLines{FeesPaidBy: settlement.ByOperator, Lines: lines[of]})
+		onBook(of, settlement.RecordLines{FeesPaidBy: paidBy, Lines: lines[of]})
 	}
 	first := w.Payments[w.Order[0]]
 	onBook(eventstore.KindInstallation, settlement.ResolveLine{
-		Number: all.Lines - 1, To: settlement.Matched, Payment: first.ID.String(), Project: first.Project, Settles: line.Gross, Currency: line.Currency, FeesPaidBy: settlement.ByOperator,
+		Number: all.Lines - 1, To: settlement.Matched, Payment: first.ID.String(), Project: first.Project, Settles: line.Gross, Currency: line.Currency, FeesPaidBy: paidBy,
 	})
 	onReports(settlement.CloseReport{Report: report, Recorded: all})
 	onBook(eventstore.KindInstallation, settlement.ResolveLine{Number: all.Lines, To: settlement.WriteOff, Reason: "x"})
