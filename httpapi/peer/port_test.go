@@ -178,6 +178,11 @@ func TestNoLeader(t *testing.T) {
 		t.Errorf("an answer that is not confirmed is shown: %d %s", status, text)
 	}
 	nodes[0].peers.Close()
+	for _, n := range nodes[1:] { // takes the connection that the node has kept, and that may be closing
+		if status, text, _ := ask(t, "GET", n.public.URL+"/v1/payments", ""); status != http.StatusServiceUnavailable || !strings.Contains(text, "unknown false") {
+			t.Errorf("the leader is gone, at node %s: %d %s", n.name, status, text)
+		}
+	}
 	refused("the leader is gone", false)
 }
 
