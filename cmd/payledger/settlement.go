@@ -192,6 +192,8 @@ type statement struct {
 
 	DisputesOpened int `json:"disputes_opened"`
 	DisputesWon    int `json:"disputes_won"`
+
+	Before string `json:"imported_before,omitempty"` // the status of a report with this id, whose lines count as settled here
 }
 
 type resultTotals struct {
@@ -239,6 +241,11 @@ func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum doma
 	if err != nil {
 		return err
 	}
+	var before wire.Settlement
+	err = m.Call(a.Ctx, http.MethodGet, "/admin/settlements/"+url.PathEscape(s.ID), nil, &before)
+	if s.Before = before.Status; err != nil && !cli.RefusedFor(err, domain.SettlementNotFound) {
+		return err
+	}
 	for _, r := range settlement.Results() {
 		for _, t := range totals[r] {
 			s.Results = append(s.Results, resultTotals{r, t})
@@ -270,6 +277,10 @@ func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum doma
 	}
 	if s.DisputesOpened+s.DisputesWon > 0 {
 		fmt.Fprintf(a.Stdout, "\nDisputes that it opens: %d; that it says are won: %d.\n", s.DisputesOpened, s.DisputesWon)
+	}
+	if s.Before != "" {
+		return a.Note("A report with this id was imported before, and what it settled counts as settled here. With --apply the same file goes on where\n" +
+			"it stopped, or records nothing where all is recorded; another file is refused.")
 	}
 	return a.Note("Nothing is recorded: add --apply.")
 }
