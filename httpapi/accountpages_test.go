@@ -656,6 +656,7 @@ func TestTheProviderIsPlayedInTheSandbox(t *testing.T) {
 		has(`data-status="succeeded"`, "Refund came back", "the money is yours again", path[9:]+`/refund"`).lacks("There is no real provider")
 	b.open("/account/payments?refund=returned").has(p.ID, "Refund came back")
 	b.open("/account/refunds").has(r.ID, "Refund came back")
+	b.open("/account/").has("with ₽10.00 of refunds or disputes that came back")
 	live := s.again(func(c *settings) { c.Sandbox, c.Metrics = nil, nil })
 	q := m.pay(`{"amount":"10"}`).want(201, "").object()
 	other := live.browser().signIn(m)

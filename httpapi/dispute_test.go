@@ -79,7 +79,15 @@ func TestDisputedPayments(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.open("/account/").want(200).has(left+"2,500.00", "and after ₽500.00 lost in disputes")
-	b.open("/account/?lang=ru").want(200).has("по проигранным спорам")
+
+	// What comes back of a lost dispute is left again.
+	if _, err := s.decide(t.Context(), m.project, mustID(t, other), domain.ApplySignal{Signal: domain.Signal{
+		Route: domain.SandboxRoute, Outcome: domain.OutcomeDisputeWon, Reference: "dp_2", Amount: 50000, Currency: "RUB",
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	b.open("/account/").want(200).has(left+"3,000.00", "with ₽500.00 of refunds or disputes that came back")
+	b.open("/account/?lang=ru").want(200).has("по проигранным спорам", "вернувшихся")
 }
 
 // What a provider says of a dispute is recorded by the operator's hand.

@@ -53,6 +53,12 @@ func (w *world) periods(project string, length domain.Instant) map[periodCell]vi
 			change(at, e.Currency, func(row *views.PeriodRow) { one(&row.Refunded, e.Amount) })
 		case domain.PaymentDisputeLost:
 			change(at, e.Signal.Currency, func(row *views.PeriodRow) { one(&row.Lost, e.Signal.Amount) })
+		case domain.PaymentDisputeWon:
+			if e.Lost {
+				change(at, e.Signal.Currency, func(row *views.PeriodRow) { one(&row.Back, e.Signal.Amount) })
+			}
+		case domain.RefundReturned:
+			change(at, e.Signal.Currency, func(row *views.PeriodRow) { one(&row.Back, e.Signal.Amount) })
 		case domain.RefundSucceededEvent:
 			change(at, e.Signal.Currency, func(row *views.PeriodRow) { one(&row.Refunded, e.Signal.Amount) })
 		}
@@ -148,7 +154,7 @@ func TestPeriodsAndTotalsAgainstAModel(t *testing.T) {
 
 func plus(a, b views.PeriodRow) views.PeriodRow {
 	a.Created, a.Paid, a.Refunded, a.Returned = a.Created.Plus(b.Created), a.Paid.Plus(b.Paid), a.Refunded.Plus(b.Refunded), a.Returned.Plus(b.Returned)
-	a.Lost = a.Lost.Plus(b.Lost)
+	a.Lost, a.Back = a.Lost.Plus(b.Lost), a.Back.Plus(b.Back)
 	for i := range a.ByStatus {
 		a.ByStatus[i] = a.ByStatus[i].Plus(b.ByStatus[i])
 	}

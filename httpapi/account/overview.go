@@ -17,9 +17,9 @@ type currencyOverview struct {
 	Wide, Narrow *dailyChart
 }
 
-// Net is what was paid less what was refunded and lost in disputes.
+// Net is what was paid less what was refunded and lost in disputes, and what of that came back.
 func (c currencyOverview) Net() domain.Sum {
-	return c.Paid.Sum.Add(c.Refunded.Sum.Neg()).Add(c.Lost.Sum.Neg())
+	return c.Paid.Sum.Add(c.Refunded.Sum.Neg()).Add(c.Lost.Sum.Neg()).Add(c.Back.Sum)
 }
 
 // Final is how many payments have an outcome that does not change.

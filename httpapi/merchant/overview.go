@@ -108,6 +108,7 @@ func overviewOf(usual []domain.Currency, rows []views.PeriodRow, from, to Day) (
 		day.Created, day.Paid, day.Refunded = wire.Tally(r.Created), wire.Tally(r.Paid), wire.Tally(r.Refunded)
 		one.Created, one.Paid, one.Refunded = one.Created.Plus(day.Created), one.Paid.Plus(day.Paid), one.Refunded.Plus(day.Refunded)
 		one.Returned, one.Lost = one.Returned.Plus(wire.Tally(r.Returned)), one.Lost.Plus(wire.Tally(r.Lost))
+		one.Back = one.Back.Plus(wire.Tally(r.Back))
 		for i, t := range r.ByStatus {
 			one.Outcomes[i].Tally = one.Outcomes[i].Plus(wire.Tally(t))
 		}

@@ -22,6 +22,7 @@ type CurrencyOverview struct {
 	Refunded Tally           `json:"refunded"`
 	Returned Tally           `json:"returned"` // of the payments created in the range: those of which money went back by now, and how much
 	Lost     Tally           `json:"lost"`     // disputes that were lost on the days
+	Back     Tally           `json:"back"`     // of what was refunded or lost, on any day: what came back on the days
 	Outcomes []Outcome       `json:"outcomes"` // of the payments created in the range; every status, in order of a payment's life
 }
 

@@ -49,6 +49,7 @@ type PeriodRow struct {
 	ByStatus ByStatus
 	Returned Tally // of the payments created in the period: those of which money went back, and how much
 	Lost     Tally // disputes that were lost in the period, likewise, even if they were won later
+	Back     Tally // of Refunded and Lost, of any period: what came back in this one
 }
 
 // ByStatus are tallies in the order of domain.PaymentStatuses.
@@ -132,12 +133,17 @@ func (v *periodsView) count(c *change) error {
 	if c.paymentBefore != nil {
 		returned, lost = c.paymentBefore.Payment.Returned(), c.paymentBefore.Payment.Lost()
 	}
-	if more := p.Lost() - lost; more > 0 {
+	taken, back := p.Lost()-lost, max(returned-p.Returned(), lost-p.Lost())
+	if taken > 0 || back > 0 {
 		row, err := v.rowAt(p, now)
 		if err != nil {
 			return err
 		}
-		row.Lost = row.Lost.add(1, more)
+		if taken > 0 {
+			row.Lost = row.Lost.add(1, taken)
+		} else {
+			row.Back = row.Back.add(1, back)
+		}
 	}
 	switch more := p.Returned() - returned; {
 	case more > 0:
@@ -179,7 +185,7 @@ func (r *PeriodRow) tallies() []*Tally {
 	for i := range r.ByStatus {
 		all = append(all, &r.ByStatus[i])
 	}
-	return append(all, &r.Lost)
+	return append(all, &r.Lost, &r.Back)
 }
 
 // The form of a row: each tally's count as a varint, followed by its sum as 16 bytes
