@@ -16,7 +16,7 @@ import (
 type configFile string
 
 // BeforeResolve reads the file before the flags that were not given on the
-// command line are looked up.
+// command line are looked up. A flag that no variable sets is not set by the file either.
 func (f configFile) BeforeResolve(k *kong.Kong, ctx *kong.Context, trace *kong.Path) error {
 	name := string(ctx.FlagValue(trace.Flag).(configFile)) //nolint:forcetypeassert // kong parsed it as one
 	b, err := os.ReadFile(name)
@@ -42,6 +42,9 @@ func (f configFile) BeforeResolve(k *kong.Kong, ctx *kong.Context, trace *kong.P
 		settings[flag] = v
 	}
 	ctx.AddResolver(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+		if len(flag.Envs) == 0 {
+			return nil, nil
+		}
 		for _, env := range flag.Envs {
 			if _, set := os.LookupEnv(env); set {
 				return nil, nil // the environment comes before the file

@@ -23,7 +23,8 @@ type Project struct {
 	Disable projectDisable `cmd:"" help:"Close a project's API. Its payments live on."`
 }
 
-// projectSettings are the settings a command names; the others stay.
+// projectSettings are the settings a command names; the others stay. The environment and the file of
+// --config name no rates: theirs are those of "serve".
 type projectSettings struct {
 	Currencies            []string `help:"Allowed currencies, ISO 4217 codes with two minor digits." placeholder:"CODE" json:"currencies,omitempty"`
 	MaxAmount             string   `help:"Largest amount of a payment." placeholder:"AMOUNT" json:"max_amount,omitempty"`
@@ -33,9 +34,9 @@ type projectSettings struct {
 	TimeZone              *string  `help:"Time zone of the days in the account and its exports: an IANA name such as Europe/Moscow; empty: UTC." placeholder:"ZONE" json:"time_zone,omitzero"`
 	DetailsRetentionDays  *int     `help:"Erase what payments were for, description and payload, by itself after so many days, 3650 at most and no fewer than a payment can be paid; 0: never." placeholder:"DAYS" json:"details_retention_days,omitzero"`
 
-	RateWrites         limit `help:"Writes a second, with bursts of twice as many; 0: no limit; default: as the server has it." placeholder:"N" json:"rate_writes,omitzero"`
-	RateReads          limit `help:"Reads a second, and as many pages of the account; as --rate-writes." placeholder:"N" json:"rate_reads,omitzero"`
-	RateCustomers      limit `help:"Requests to its payment pages a minute and address, a tenth of them forms; as --rate-writes." placeholder:"N" json:"rate_customers,omitzero"`
+	RateWrites         limit `help:"Writes a second, with bursts of twice as many; 0: no limit; default: as the server has it." placeholder:"N" json:"rate_writes,omitzero" env:"-"`
+	RateReads          limit `help:"Reads a second, and as many pages of the account; as --rate-writes." placeholder:"N" json:"rate_reads,omitzero" env:"-"`
+	RateCustomers      limit `help:"Requests to its payment pages a minute and address, a tenth of them forms; as --rate-writes." placeholder:"N" json:"rate_customers,omitzero" env:"-"`
 	SessionIdleSeconds limit `help:"How long a session of the account lives without use, 300 to 2592000; default: as the server has it." placeholder:"SECONDS" json:"session_idle_seconds,omitzero"`
 	SessionMaxSeconds  limit `help:"How long a session of the account lives at all; as --session-idle-seconds." placeholder:"SECONDS" json:"session_max_seconds,omitzero"`
 }
