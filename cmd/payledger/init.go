@@ -40,9 +40,9 @@ Give this verifier key to those who check the log: %[4]s
 Next, to try it out with a simulated provider:
   payledger serve --data %[5]s --sandbox
 
-Or for real money, with the channel it comes through, here named acme:
+Or for real money, with the channel it comes through, here a program of yours named acme, which says over NATS what was paid:
   echo '[{"route":"acme","currency":"RUB"}]' > routes.json
-  payledger serve --data %[5]s --routes routes.json
+  payledger serve --data %[5]s --routes routes.json --nats-listen 127.0.0.1:4222
 
 Then, in another terminal:
   payledger project create 'My shop' --data %[5]s

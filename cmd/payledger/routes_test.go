@@ -58,3 +58,21 @@ func TestHangupReadsTheRoutesAgain(t *testing.T) {
 	reload(`{"rules":[{"route":"other"}],"connectors":{"other":{"type":"nats"},"acme":{"type":"sandbox"}}}`,
 		`the route \"acme\" has a connector of type nats`)
 }
+
+// TestARouteThatNoProgramReaches: the outcomes of a nats route come over a NATS server that listens.
+func TestARouteThatNoProgramReaches(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "routes.json")
+	if err := os.WriteFile(file, []byte(`{"rules":[{"route":"acme"}],"connectors":{"acme":{"type":"nats"},"old":{"type":"nats"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(t.TempDir(), "d")
+	does(t, "init", "--data", data)
+	for want, args := range map[int][]string{1: nil, 0: {"--nats-listen", "127.0.0.1:0"}} {
+		s := start(t, append([]string{"serve", "--data", data, "--routes", file}, args...)...)
+		if got := strings.Count(s.stderr.String(), "no program can say what becomes of the payments of this route"); got != want {
+			t.Errorf("%v: the log says so %d times, want %d", args, got, want)
+		}
+		s.stop()
+	}
+}

@@ -35,6 +35,7 @@ type routes struct {
 	log    zerolog.Logger
 	loaded func() // hears of each reload, before it is answered
 	acts   *actLog
+	deaf   bool                    // no program reaches the NATS server of this process
 	begun  installation.LoadRoutes // what was in use at the start
 
 	loading sync.Mutex // one reload at a time
@@ -44,7 +45,7 @@ type routes struct {
 func openRoutes(o Options, nc *nats.Conn, acts *actLog) (*routes, error) {
 	r := &routes{
 		source: o.Routes, again: o.Reload, log: o.Log, env: connector.Env{NATS: nc, Now: time.Now, Log: o.Log},
-		freed: make(chan struct{}, 1), acts: acts,
+		freed: make(chan struct{}, 1), acts: acts, deaf: o.NATSListen == "" && o.NATSURL == "",
 	}
 	l, err := r.source.Load(r.env)
 	if err != nil {
@@ -190,6 +191,11 @@ func (r *routes) refused(err error) {
 func (r *routes) warn(l routesfile.Loaded) {
 	for _, p := range l.Warnings {
 		record(r.log.Warn(), r.source.File, p).Msg("the routes file has a warning")
+	}
+	for _, route := range routesfile.List(l.Routes) {
+		if r.deaf && route.Type == "nats" && len(route.Rules) > 0 {
+			r.log.Warn().Str("route", route.Route).Msg("no program can say what becomes of the payments of this route, because none reaches this server's NATS: give --nats-listen or --nats-url, on a node of a cluster on one of its nodes")
+		}
 	}
 }
 
