@@ -150,13 +150,15 @@ func (a *API) Feed(ctx context.Context, c Caller, q FeedQuery) (*Feed, error) {
 	if q.After > uint64(last) {
 		return nil, edge.BadParameter(q.named, "The log ends before this position. Send the position of an event that you have, or 0.")
 	}
-	leave, ok := a.feeds.enter(c.Project.ID)
-	if !ok {
+	places := a.feeds.of(c.Project.ID)
+	select {
+	case places <- struct{}{}:
+	default:
 		return nil, wire.Problem{
 			Code: domain.RateLimited, Detail: fmt.Sprintf("The project reads %d feeds of events already. End one of them, then begin another.", MaxFeeds),
 		}.With("Retry-After", "15")
 	}
-	return &Feed{api: a, c: c, query: q, leave: leave}, nil
+	return &Feed{api: a, c: c, query: q, leave: func() { <-places }}, nil
 }
 
 // The log can be read forward only, and the events of one project lie apart in it: so EventsBefore
@@ -210,30 +212,6 @@ func (a *API) EventsBefore(ctx context.Context, c Caller, before uint64, n int) 
 		older = end + 1
 	}
 	return lines, last, older, nil
-}
-
-// openFeeds counts the feeds that are being read by project.
-type openFeeds struct {
-	mu        sync.Mutex
-	byProject map[string]int
-}
-
-// enter takes one of the project's places, of which there are MaxFeeds; leave
-// gives it back.
-func (o *openFeeds) enter(project string) (leave func(), ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.byProject[project] >= MaxFeeds {
-		return nil, false
-	}
-	o.byProject[project]++
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.byProject[project]--; o.byProject[project] == 0 {
-			delete(o.byProject, project)
-		}
-	}, true
 }
 
 // Close gives the feed's place back.

@@ -151,7 +151,8 @@ type API struct {
 	writes   *edge.Limiter
 	reads    *edge.Limiter
 	failures *edge.Limiter
-	feeds    openFeeds
+	feeds    places
+	lists    places
 }
 
 // Handlers answer requests by the operations of an API. The method of an
@@ -174,7 +175,7 @@ func New(c Config) (*API, error) {
 		cfg: c, nobody: projects.Project{Keys: []projects.Key{{}}},
 		writes: edge.NewLimiter("writes"), reads: edge.NewLimiter("reads"),
 		failures: edge.NewLimiter("failed-authentication"),
-		feeds:    openFeeds{byProject: make(map[string]int)},
+		feeds:    places{number: MaxFeeds}, lists: places{number: maxLists},
 	}
 	return a, nil
 }

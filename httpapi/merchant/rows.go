@@ -3,6 +3,7 @@ package merchant
 import (
 	"context"
 	"net/url"
+	"sync"
 
 	"payledger/domain/projects"
 	"payledger/httpapi/edge"
@@ -17,9 +18,21 @@ type Rows[T any] struct {
 	// them, "" when nothing follows.
 	next func(ctx context.Context, limit int) (part []T, last string, err error)
 
-	columns []string // of CSV
+	places  chan struct{} // of the project's lists
+	columns []string      // of CSV
 	cells   func(context.Context, []T) ([][]string, error)
 	recheck func(context.Context) error // between the parts of a CSV
+}
+
+// read reads rows when one of the places is free.
+func (r Rows[T]) read(ctx context.Context, limit int) (part []T, last string, err error) {
+	select {
+	case r.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	}
+	defer func() { <-r.places }()
+	return r.next(ctx, limit)
 }
 
 // PageOf answers a page of a list.
@@ -29,7 +42,7 @@ func PageOf[T any](list func(Caller, url.Values) (Rows[T], error)) func(context.
 		if err != nil {
 			return page, err
 		}
-		part, last, err := all.next(ctx, all.Limit)
+		part, last, err := all.read(ctx, all.Limit)
 		if err != nil {
 			return page, err
 		}
@@ -44,7 +57,7 @@ func (r Rows[T]) Table() edge.Table {
 		t.Limit = r.Limit
 	}
 	t.Next = func(ctx context.Context, limit int) (lines [][]string, more bool, err error) {
-		part, last, err := r.next(ctx, limit)
+		part, last, err := r.read(ctx, limit)
 		if err == nil {
 			lines, err = r.cells(ctx, part)
 		}
@@ -69,5 +82,23 @@ func list[T any](a *API, c *Caller, values url.Values, operation string, filters
 		r.List, err = edge.ParseList(values, operation, c.Project.ID, filters...)
 	}
 	r.recheck = func(ctx context.Context) error { return a.recheck(ctx, *c) }
+	r.places = a.lists.of(c.Project.ID)
 	return r, err
+}
+
+// maxLists is how many lists of one project are read at once: one that matches few rows of many is
+// read for as long as its request may take, and the others of the project wait behind it, not those
+// of other projects.
+const maxLists = 4
+
+// places bound how often a project does something at once.
+type places struct {
+	number    int
+	byProject sync.Map // channels, see of
+}
+
+// of has room for the number: sending takes a place, receiving gives it back.
+func (p *places) of(project string) chan struct{} {
+	of, _ := p.byProject.LoadOrStore(project, make(chan struct{}, p.number))
+	return of.(chan struct{}) //nolint:forcetypeassert // nothing else is stored
 }
