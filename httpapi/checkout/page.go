@@ -204,12 +204,12 @@ func (h *handler) show(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if page.Real {
-		allowHandOff(v.x.Header())
-		if page.State == redirected && returned {
-			h.Attempts.Wake(p.ID)
-			page.Refresh = page.State.refresh(false) // the customer waits for the result
-		}
+	if h.Attempts != nil && !page.Final && page.State != closed {
+		allowHandOff(v.x.Header()) // the script may put the form in later, and the policy stays
+	}
+	if page.Real && page.State == redirected && returned {
+		h.Attempts.Wake(p.ID)
+		page.Refresh = page.State.refresh(false) // the customer waits for the result
 	}
 	return ui.Render(v.x, http.StatusOK, h.templates, "page.html", page)
 }

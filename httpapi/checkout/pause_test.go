@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"payledger/domain"
 )
@@ -15,7 +16,7 @@ type provided struct {
 	begin    error
 }
 
-func (provided) Provider(string) (string, bool)     { return "Bank", true }
+func (p provided) Provider(string) (string, bool)   { return "Bank", p.obstacle != RouteGone }
 func (p provided) Obstacle(domain.Payment) Obstacle { return p.obstacle }
 func (provided) Shown(domain.ID, int) *HandOff      { return nil }
 func (provided) Wake(domain.ID)                     {}
@@ -93,5 +94,38 @@ func TestRouteWithoutItsConnector(t *testing.T) {
 	}
 	if rec := send(h, w.path(id), token, ""); rec.Code != http.StatusSeeOther || strings.Contains(rec.Header().Get("Location"), "bank") {
 		t.Error(page(rec))
+	}
+}
+
+// The script puts the form into a page that was loaded before its payment could be paid, and a page
+// keeps the policy that it was loaded with.
+func TestPolicyAllowsTheHandOffThatMayCome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	late := w.create(domain.AwaitingPayment)
+	w.pass(2 * time.Hour)
+	for name, test := range map[string]struct {
+		h     http.Handler
+		id    domain.ID
+		state state
+		lax   bool
+	}{
+		"every route is paused":   {behind(w, RoutePaused), w.create(domain.Created), paused, true},
+		"no route yet":            {behind(w, ""), w.create(domain.Created), preparing, true},
+		"the route is paused":     {behind(w, RoutePaused), w.create(domain.AwaitingPayment), paused, true},
+		"the connector is gone":   {behind(w, RouteGone), w.offered(), orphaned, true},
+		"the deadline has passed": {behind(w, ""), late, closed, false},
+		"paid":                    {behind(w, ""), w.create(domain.Paid), paid, false},
+		"failed":                  {behind(w, ""), w.create(domain.Failed), failed, false},
+		"there are no connectors": {w.handler(true), w.create(domain.AwaitingPayment), open, false},
+	} {
+		rec := get(test.h, w.path(test.id))
+		policy := rec.Header().Get("Content-Security-Policy")
+		if !strings.Contains(rec.Body.String(), `data-state="`+string(test.state)+`"`) {
+			t.Errorf("%s: %s", name, page(rec))
+		}
+		if strings.Contains(policy, "form-action 'self' https:;") != test.lax || !strings.Contains(policy, "form-action 'self'") {
+			t.Errorf("%s: %s", name, policy)
+		}
 	}
 }
