@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -27,9 +28,15 @@ func TestBrowserSpecimen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var sent atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		Secure(w.Header())
 		if name, ok := strings.CutPrefix(r.URL.Path, "/"+AssetFolder); ok && s.ServeAsset(w, r, name) {
+			return
+		}
+		if r.Method == http.MethodPost {
+			sent.Add(1)
+			w.WriteHeader(http.StatusNoContent) // the page stays, as when the navigation is stopped
 			return
 		}
 		data := struct {
@@ -48,5 +55,18 @@ func TestBrowserSpecimen(t *testing.T) {
 	b.Do(chromedp.EmulateViewport(320, 640))
 	if got := uitest.Eval[string](b, `getComputedStyle(document.querySelector("td"), "::before").content`); got != `"Created"` {
 		t.Errorf("on a small screen a value is named %s", got)
+	}
+
+	// A form is sent once, and again once it is clear that the first led nowhere.
+	const press = `for (let n = 0; n < 2; n++) document.querySelector("form[method=post]").requestSubmit()`
+	uitest.Eval[chromedp.Void](b, `{const real = setTimeout; window.setTimeout = (act, ms) => real(act, ms / 50)}; `+press)
+	if !uitest.Eval[bool](b, `document.querySelector("form.sent") !== null`) {
+		t.Error("a form that is under way can be sent again")
+	}
+	b.Do(uitest.Poll(`document.querySelector("form.sent") === null`))
+	uitest.Eval[chromedp.Void](b, press)
+	b.Do(uitest.Poll(`document.querySelector("form.sent") === null`))
+	if n := sent.Load(); n != 2 {
+		t.Errorf("two forms of which each is pressed twice are sent %d times", n)
 	}
 }

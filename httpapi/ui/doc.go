@@ -122,7 +122,7 @@
 //	<kbd hidden data-jump="find">/</kbd>             shown with script; the key / leads to the field of that id
 //	<time datetime data-local="moment|near|short|day">    written in the reader's time zone
 //	<span data-closes-in="90">                       counts down
-//	<form> with data-again to be left alone          a form is sent once however often it is pressed
+//	<form> with data-again to be left alone          a form is sent once however often it is pressed within 15 seconds
 //	<main data-live="URL" data-state="…" data-final="false">
 //	                                                 while the page is seen it asks data-live every two seconds for
 //	                                                 {"state", "final", "closes_in", "left"} as JSON. When the state

@@ -87,7 +87,10 @@
     field.select();
   });
 
-  // A second press while the first is under way would only be a repetition.
+  // A second press while the first is under way would only be a repetition. One that
+  // was stopped or led nowhere says nothing, so after a while it may be sent again.
+  const underWay = 15000; // ms
+  const release = (form) => form.classList.remove("sent");
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if ("again" in form.dataset || form.method === "get") return;
@@ -97,6 +100,7 @@
     }
     form.classList.add("sent");
     say(words().sending);
+    setTimeout(() => { release(form); say(""); }, underWay);
   });
 
   // Live pages. While it is seen the page asks for the state; when it is another than
@@ -234,7 +238,7 @@
 
   window.addEventListener("pageshow", (event) => {
     if (!event.persisted) return;
-    each("form.sent", (form) => form.classList.remove("sent"));
+    each("form.sent", release);
     say("");
     if (main) look();
   });
