@@ -78,8 +78,9 @@ type secretPage struct {
 }
 
 // ShowSecret answers a form with the secret that it has made. A second sending soon
-// after, as by a double click, is answered with the same. The page's script has the
-// browser forget that a form led to it, so that reloading it or going back shows none.
+// after, as by a double click, is answered with the same where the form made a key or
+// an endpoint; one of a rotation is answered without. The page's script has the browser
+// forget that a form led to it, so that reloading it or going back shows none.
 func (v *visit) ShowSecret(s secret) error {
 	if s.Secret == "" {
 		return &failure{Status: http.StatusConflict, Why: "sent", Path: s.Path}

@@ -60,8 +60,8 @@ func (a *API) changeProject(ctx context.Context, id string, cmd projects.Project
 // keyPrefix is before the ULID in a key's id.
 const keyPrefix = "key_"
 
-// ShownAgain is how long a request of the account that comes again is answered with
-// the secret that it has made. Later it is answered without.
+// ShownAgain is how long a request of the account for a key or an endpoint that comes
+// again is answered with the secret that it has made. Later it is answered without.
 const ShownAgain = time.Minute
 
 // NewKey makes a key of 256 random bits, with a name or "". Its secret leaves the program only in
