@@ -73,9 +73,9 @@ func (a *API) descriptions(ctx context.Context, c Caller, payments iter.Seq[doma
 // maxPasted is the longest text that is looked up, in bytes.
 const maxPasted = 2048
 
-// Lookup finds what a pasted text refers to: an id in upper or lower case, or a payment link. An
-// event that was notified is also a delivery, of each endpoint that got it. The answer is empty
-// when it is not of the project. Needs read.
+// Lookup finds what a pasted text refers to: an id in upper or lower case, or a payment link as it
+// is in an address bar, with a query and a fragment. An event that was notified is also a delivery,
+// of each endpoint that got it. The answer is empty when it is not of the project. Needs read.
 func (a *API) Lookup(ctx context.Context, c Caller, text string) ([]wire.Place, error) {
 	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return nil, err
@@ -101,8 +101,10 @@ func (a *API) placesOf(ctx context.Context, c Caller, text string) ([]wire.Place
 		}
 	}
 	id, ok := domain.ParseID(strings.ToUpper(text))
-	if i := strings.LastIndex(text, "/p/"); !ok && i >= 0 {
-		id, ok = a.cfg.Links.Open(text[i+len("/p/"):])
+	link, _, _ := strings.Cut(text, "#")
+	link, _, _ = strings.Cut(link, "?")
+	if i := strings.LastIndex(link, "/p/"); !ok && i >= 0 {
+		id, ok = a.cfg.Links.Open(link[i+len("/p/"):])
 	}
 	if !ok || id.IsZero() {
 		return nil, nil
