@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -350,6 +351,32 @@ func TestRowsNameTheirSubject(t *testing.T) {
 	}
 	b.open("/account/payments/"+p).has(">orders</a>", "<details>", "Position in the log")
 	s.browser().signIn(s.merchant("")).open("/account/events?payment_id=" + p).lacks("order &lt;")
+}
+
+// TestMoreEventsThanAPage is about a payment with more events than are read at once.
+func TestMoreEventsThanAPage(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	payment := m.paid()
+	id, _ := domain.ParseID(payment)
+	p, _, err := s.cfg.Views.Payment(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const more = "There are more events"
+	b.open("/account/events?payment_id=" + payment).has("Payment created").lacks(more)
+	for n := range domain.MaxLateFunds {
+		if _, err := s.decide(t.Context(), m.project, id, domain.ApplySignal{Signal: domain.Signal{
+			Route: p.Route, Outcome: domain.OutcomePaid, Reference: "late-" + strconv.Itoa(n), Amount: p.Amount, Currency: p.Currency,
+			StartedAt: domain.InstantOf(s.clock.Now()),
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.open("/account/payments/" + payment).has(more)
+	b.open("/account/events?payment_id=" + payment).has(more)
 }
 
 func TestEventPages(t *testing.T) {

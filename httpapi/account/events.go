@@ -32,6 +32,7 @@ type eventsPage struct {
 	pageData
 	Payment string // the filter
 	May     bool   // the key may read them
+	More    bool   // the payment has further events, which are newer
 	Rows    []eventRow
 	Live    string // address of the feed, "" where there is none
 	Older   string
@@ -71,13 +72,14 @@ func (v *visit) listEvents() error {
 	return v.Render(p.Answer(), "events.html", p)
 }
 
-// eventsOf returns the events of one payment, the newest first.
+// eventsOf returns the first events of one payment, the newest first.
 func (v *visit) eventsOf(p *eventsPage) ([]wire.EventLine, error) {
 	page, err := v.API.PaymentEvents(v.Ctx(), v.Caller, p.Payment, nil)
 	if r := v.Refusal(err); r != nil && r.Status == http.StatusNotFound {
 		p.Refuse(r)
 		return nil, nil
 	}
+	p.More = page.NextCursor != nil
 	slices.Reverse(page.Data)
 	return page.Data, err
 }
