@@ -725,6 +725,29 @@ func TestNotificationsAreSentAgain(t *testing.T) {
 	again(failed.EventID).leads(path).has("will be sent again", `data-state="pending"`)
 	again(old.EventID).leads(path).has("never goes backward")
 	again(domain.ID{1}).leads(path).has("no such notification")
+
+	// The button is only where it can succeed, and no link leads to an endpoint that is gone.
+	gone := m.newEndpoint()
+	const button = `data-hook="resend"`
+	for _, endpoint := range []string{hook, gone} {
+		s.hooks.add(domain.DeliveryObject{EndpointID: endpoint, Type: domain.KindPaymentFailed, PaymentID: &id, State: domain.DeliveryCancelled})
+		s.hooks.add(domain.DeliveryObject{EndpointID: endpoint, Type: domain.KindPaymentExpired, PaymentID: &id, State: domain.DeliveryDelivered})
+	}
+	shows := func(buttons, links int) {
+		t.Helper()
+		text := b.open(path).Text
+		if n := strings.Count(text, button); n != buttons {
+			t.Errorf("%d buttons, want %d", n, buttons)
+		}
+		if n := strings.Count(text, "webhooks/"+gone); n != links {
+			t.Errorf("%d addresses of the endpoint, want %d", n, links)
+		}
+	}
+	shows(3, 5) // the superseded one, and one delivered to each; two links a row and the form
+	m.post("/v1/webhook-endpoints/"+hook+"/disable", "").want(200, "")
+	shows(1, 5)
+	m.send("DELETE", "/v1/webhook-endpoints/"+gone, nil).want(204, "")
+	shows(0, 0)
 }
 
 func TestALiveFeedEndsWithItsSession(t *testing.T) {

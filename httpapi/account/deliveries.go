@@ -25,10 +25,12 @@ type endpointPage struct {
 	DocsPath, SinceHint string
 }
 
-// CanResend reports whether sending a delivery again makes sense: it has ended,
-// and not for good.
-func (pageData) CanResend(d domain.DeliveryObject) bool {
-	return d.State != domain.DeliveryPending && d.State != domain.DeliveryCancelled && d.PaymentID != nil
+// MayResend reports whether the reader can have a delivery sent again: it has ended, and not for
+// good, and its endpoint is enabled.
+func (d pageData) MayResend(of domain.DeliveryObject) bool {
+	e, ok := d.Who.Project.Endpoint(of.EndpointID)
+	return ok && e.Disabled == "" && of.State != domain.DeliveryPending && of.State != domain.DeliveryCancelled &&
+		of.PaymentID != nil && d.Who.May(projects.WebhooksWrite)
 }
 
 // WhyDisabled says why an endpoint is disabled, "" while it is enabled.

@@ -130,6 +130,12 @@ func (d pageData) EndpointName(id string) string {
 	}
 }
 
+// HasEndpoint reports whether an endpoint was not removed, so that it has a page.
+func (d pageData) HasEndpoint(id string) bool {
+	_, ok := d.Who.Project.Endpoint(id)
+	return ok
+}
+
 func (v *visit) showPayment() error {
 	facts, err := v.paymentFacts()
 	if err != nil {
