@@ -66,7 +66,7 @@ func (c exportCmd) Run(a *cli.App) error {
 
 func (c exportCmd) write(a *cli.App, m *cli.Client) (done export.Done, err error) {
 	if c.Format == "bundle" {
-		key, project, err := export.BundleKey(c.File, datadir.Dir(c.Data), c.Project)
+		key, project, err := export.BundleKey(a.Ctx, c.File, datadir.Dir(c.Data), c.Project)
 		if err != nil {
 			return done, err
 		}

@@ -3,9 +3,12 @@ package export
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -53,20 +56,24 @@ func OpenBundle(name string) (*Bundle, error) {
 	return &Bundle{Path: name}, nil
 }
 
-// each calls fn for every entry but the directories, until it returns an error.
-func (b *Bundle) each(fn func(h *tar.Header, r io.Reader) error) error {
+// each calls fn for every entry but the directories, until it returns an error. No entry is longer
+// than the archive.
+func (b *Bundle) each(ctx context.Context, fn func(h *tar.Header, r io.Reader) error) error {
 	f, err := os.Open(b.Path)
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()                                          //nolint:errcheck // only read
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })() // no more can be read then
 	for in := tar.NewReader(f); ; {
 		h, err := in.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return ctx.Err()
 		case err != nil:
-			return b.unreadable(err)
+			return cmp.Or(ctx.Err(), b.unreadable(err))
+		case h.PAXRecords["GNU.sparse.major"]+h.PAXRecords["GNU.sparse.map"] != "": // it would be filled up with zeros
+			return b.unreadable(fmt.Errorf("%q in it is sparse: pack the files as they are", path.Clean(h.Name)))
 		case h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeXGlobalHeader:
 			continue
 		case !filepath.IsLocal(h.Name):
@@ -74,7 +81,7 @@ func (b *Bundle) each(fn func(h *tar.Header, r io.Reader) error) error {
 		}
 		h.Name = path.Clean(h.Name)
 		if err := fn(h, in); err != nil {
-			return err
+			return cmp.Or(ctx.Err(), err)
 		}
 	}
 }
@@ -120,14 +127,14 @@ type Contents struct {
 
 // Survey reads everything but the events' content. A repacked bundle may be in a directory of the
 // archive: files outside of the events' directory are not part of it, and keep their names.
-func (b *Bundle) Survey() (Contents, error) {
+func (b *Bundle) Survey(ctx context.Context) (Contents, error) {
 	type entry struct {
 		name, sum string // no sum: it is no regular file
 		small     []byte
 	}
 	var all []entry
 	root := ""
-	err := b.each(func(h *tar.Header, r io.Reader) error {
+	err := b.each(ctx, func(h *tar.Header, r io.Reader) error {
 		e := entry{name: h.Name}
 		switch {
 		case len(all) == maxBundleFiles:

@@ -44,7 +44,7 @@ var ErrBundle = errors.New("a bundle can only be read")
 // events against the bundle's checkpoint and those that were given, and details against their events. It does not check that the rules
 // lead to the events, which Verify does. notes are about what that does not prove.
 func (b *Bundle) CheckedLog(ctx context.Context, given datadir.TrustAnchors, progress func(done, total eventstore.Position)) (_ *Log, note string, err error) {
-	in, err := b.Survey()
+	in, err := b.Survey(ctx)
 	if err != nil {
 		return nil, "", OpenFailed(err)
 	}

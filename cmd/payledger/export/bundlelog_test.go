@@ -3,6 +3,7 @@ package export
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"os"
@@ -123,6 +124,17 @@ func TestBundleLogReadsFromAnyPosition(t *testing.T) {
 	}
 }
 
+// Asked to stop, nobody reads a bundle of many GB to its end.
+func TestBundleIsReadNoFurtherWhenAskedToStop(t *testing.T) {
+	t.Parallel()
+	b, _ := bundleOf(t, 10, 0, "")
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := b.Survey(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // A bundle that says it is whole has no opaque events, and none has a path out of the archive.
 func TestBundlesThatAreRefused(t *testing.T) {
 	t.Parallel()
@@ -140,7 +152,7 @@ func TestBundlesThatAreRefused(t *testing.T) {
 		if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (&Bundle{Path: path}).Survey(); err == nil {
+		if _, err := (&Bundle{Path: path}).Survey(t.Context()); err == nil {
 			t.Errorf("%q is accepted", name)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // hashes and the small files, then the events once more. The manifest can be made to match an
 // altered journal, so the journal is written again from the events and compared.
 func (b *Bundle) Verify(ctx context.Context, o audit.Options, progress func(done, total eventstore.Position)) (*audit.Report, error) {
-	in, err := b.Survey()
+	in, err := b.Survey(ctx)
 	if err != nil {
 		return nil, OpenFailed(err)
 	}

@@ -66,7 +66,7 @@ func WriteBundle(ctx context.Context, m *cli.Client, key string, o Options, stde
 
 // BundleKey is the verifier key for a bundle of the log in a file, or else of a directory's log, and the
 // project that the new bundle is of: that of a file which is the bundle of one, or the one asked for.
-func BundleKey(file string, d datadir.Dir, asked string) (key, project string, err error) {
+func BundleKey(ctx context.Context, file string, d datadir.Dir, asked string) (key, project string, err error) {
 	if file == "" {
 		key, err := d.OwnVerifierKey()
 		if err == nil && key == "" {
@@ -81,7 +81,7 @@ func BundleKey(file string, d datadir.Dir, asked string) (key, project string, e
 	if b == nil {
 		return "", "", cli.Errorf(cli.ExitUsage, "%s holds no signed checkpoint to put into a bundle: export it from a data directory, or from a bundle", file)
 	}
-	in, err := b.Survey()
+	in, err := b.Survey(ctx)
 	var stated Manifest
 	ReadManifest(in, &stated) // what is wrong with it, the export finds
 	if stated.Project != "" && asked != "" && asked != stated.Project {

@@ -80,7 +80,7 @@ func (r *restoring) add(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case bundle != nil:
-		return r.addBundle(bundle)
+		return r.addBundle(ctx, bundle)
 	case isJetStream(name):
 		return r.addJetStream(ctx, name)
 	case export.IsJSONLines(name):
@@ -113,8 +113,8 @@ func lines(g grade, open func() (io.ReadCloser, error)) func(context.Context) it
 	}
 }
 
-func (r *restoring) addBundle(b *export.Bundle) error {
-	in, err := b.Survey()
+func (r *restoring) addBundle(ctx context.Context, b *export.Bundle) error {
+	in, err := b.Survey(ctx)
 	if err != nil {
 		return export.OpenFailed(err)
 	}
