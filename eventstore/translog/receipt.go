@@ -61,7 +61,7 @@ func ParseReceipt(text []byte) (r Receipt, err error) {
 		return r, errors.New("not a receipt: it does not begin as one")
 	}
 	r.Payment, _ = domain.ParseID(id)
-	if events < 1 || len(blocks) <= events+1 {
+	if events < 1 || events > len(blocks)-2 {
 		return r, errors.New("not a receipt: it does not have as many events as it says, and a checkpoint")
 	}
 	for n, block := range blocks[1 : events+1] {
