@@ -171,7 +171,9 @@ func report(stderr io.Writer, err error) int {
 		return 0
 	}
 	if _, logged := errors.AsType[*service.LoggedError](err); !logged {
-		fmt.Fprintf(stderr, "payledger: %v\n", err)
+		for line := range strings.Lines(fmt.Sprintf("payledger: %v\n", err)) {
+			fmt.Fprintln(stderr, cli.Visible(strings.TrimSuffix(line, "\n")))
+		}
 		if errors.Is(err, syscall.ENOMEM) {
 			fmt.Fprintln(stderr, "No file is damaged. Files are mapped into 64 GiB of address space each, which takes no memory:\n"+
 				"lift the limit of the process's address space (ulimit -v, LimitAS= of systemd).")

@@ -159,42 +159,45 @@ func printReport(a *cli.App, r *audit.Report) error {
 
 func writeReport(w io.Writer, r *audit.Report) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s up to position %d, %s, %s\n", cli.Count(r.Events, "event"), r.Last, cli.Count(r.Payments, "payment"), cli.Count(r.Projects, "project"))
+	line := func(format string, args ...any) { // with what events and the files of a bundle say
+		out.WriteString(cli.Visible(fmt.Sprintf(format, args...)) + "\n")
+	}
+	line("%s up to position %d, %s, %s", cli.Count(r.Events, "event"), r.Last, cli.Count(r.Payments, "payment"), cli.Count(r.Projects, "project"))
 	if r.Project != "" {
-		fmt.Fprintf(&out, "opaque        %s, of which only the leaf's hash is known; the others are of project %s, or move its money\n", cli.Count(r.Opaque, "event"), r.Project)
+		line("opaque        %s, of which only the leaf's hash is known; the others are of project %s, or move its money", cli.Count(r.Opaque, "event"), r.Project)
 	}
 	if r.Root != nil {
-		fmt.Fprintf(&out, "root hash     %s\n", r.Root)
+		line("root hash     %s", r.Root)
 	}
 	for _, c := range r.Checkpoints {
-		fmt.Fprintf(&out, "checkpoint    %s: %s: %s\n", c.Name, cli.Count(c.Size, "event"), words(c.Outcome))
+		line("checkpoint    %s: %s: %s", c.Name, cli.Count(c.Size, "event"), words(c.Outcome))
 		var vouching []string
 		for _, by := range c.Witnesses {
 			if by.At != nil {
 				vouching = append(vouching, by.Name)
-				fmt.Fprintf(&out, "              %s vouched for it at %s\n", by.Name, by.At.Format(time.RFC3339))
+				line("              %s vouched for it at %s", by.Name, by.At.Format(time.RFC3339))
 			} else {
-				fmt.Fprintf(&out, "              %s does not vouch for it\n", by.Name)
+				line("              %s does not vouch for it", by.Name)
 			}
 		}
 		if len(c.Witnesses) > 1 {
-			fmt.Fprintf(&out, "              vouched for by %d of %d witnesses: %s\n", len(vouching), len(c.Witnesses), cmp.Or(strings.Join(vouching, ", "), "none"))
+			line("              vouched for by %d of %d witnesses: %s", len(vouching), len(c.Witnesses), cmp.Or(strings.Join(vouching, ", "), "none"))
 		}
 	}
 	for _, v := range []struct {
 		name string
 		audit.Verdict
 	}{{"integrity", r.Integrity}, {"completeness", r.Completeness}, {"projections", r.Projections}} {
-		fmt.Fprintf(&out, "%-13s %s: %s\n", v.name, words(v.Outcome), v.Reason)
+		line("%-13s %s: %s", v.name, words(v.Outcome), v.Reason)
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(&out, "finding       %s\n", f)
+		line("finding       %s", f)
 	}
 	if more := r.Found - len(r.Findings); more > 0 {
-		fmt.Fprintf(&out, "              and %d more\n", more)
+		line("              and %d more", more)
 	}
 	for _, l := range r.Lacking {
-		fmt.Fprintf(&out, "lacking       %s\n", l)
+		line("lacking       %s", l)
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

@@ -79,7 +79,7 @@ func (b *Bundle) each(ctx context.Context, fn func(h *tar.Header, r io.Reader) e
 		case !filepath.IsLocal(h.Name):
 			return cli.Errorf(cli.ExitDirectory, "%s is not a bundle, it holds %q, a path that leads out of the archive", b.Path, h.Name)
 		}
-		h.Name = path.Clean(h.Name)
+		h.Name = cli.Visible(path.Clean(h.Name))
 		if err := fn(h, in); err != nil {
 			return cmp.Or(ctx.Err(), err)
 		}

@@ -50,8 +50,8 @@ func (b *Bundle) CheckedLog(ctx context.Context, given datadir.TrustAnchors, pro
 	}
 	l := &Log{}
 	refuse := func(format string, args ...any) (*Log, string, error) {
-		return nil, "", cli.Errorf(cli.ExitVerify, "%s is not as it was exported: "+format+". \"payledger verify %[1]s\" tells more",
-			append([]any{b.Path}, args...)...)
+		return nil, "", cli.Errorf(cli.ExitVerify, "%s is not as it was exported: %s. \"payledger verify %[1]s\" tells more",
+			b.Path, cli.Visible(fmt.Sprintf(format, args...)))
 	}
 	if faults := ReadManifest(in, &l.stated); len(faults) > 0 {
 		return refuse("%s: %s", ManifestFile, faults[0])

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/eventstore/audit"
@@ -64,6 +65,7 @@ func ReadManifest(in Contents, m *Manifest) (faults []string) {
 	if err := json.Unmarshal(content, m); err != nil {
 		return append(faults, "it cannot be read: "+err.Error())
 	}
+	m.Project = cli.Visible(m.Project)
 	if m.LogID.IsZero() {
 		faults = append(faults, "it names no log")
 	}
@@ -75,9 +77,9 @@ func ReadManifest(in Contents, m *Manifest) (faults []string) {
 	for name, want := range m.SHA256 {
 		switch got, ok := in.sums[name]; {
 		case !ok:
-			faults = append(faults, name+" is missing")
+			faults = append(faults, cli.Visible(name)+" is missing")
 		case got != want:
-			faults = append(faults, fmt.Sprintf("%s has the SHA-256 %s, it names %s", name, got, want))
+			faults = append(faults, fmt.Sprintf("%s has the SHA-256 %s, it names %s", name, got, cli.Visible(want)))
 		}
 	}
 	for name := range in.sums {

@@ -189,7 +189,7 @@ func (r *restoring) mayTake(report *audit.Report) error {
 	if first.Position > 1 {
 		advice += fmt.Sprintf("; --until %d leaves out what comes then", first.Position-1)
 	}
-	return cli.Errorf(cli.ExitDirectory, "%s cannot be restored: %s. %s. Nothing was changed", r.File, first, advice)
+	return cli.Errorf(cli.ExitDirectory, "%s cannot be restored: %s. %s. Nothing was changed", r.File, cli.Visible(first.String()), advice)
 }
 
 // maxShown bounds each list in the text.
@@ -201,14 +201,14 @@ func (r *restoring) listFaults(found int) {
 			fmt.Fprintf(r.Stderr, "payledger: and %d more\n", found-i)
 			break
 		}
-		fmt.Fprintf(r.Stderr, "payledger: %s\n", f)
+		fmt.Fprintf(r.Stderr, "payledger: %s\n", cli.Visible(f.String()))
 	}
 	for i, l := range r.Lacking {
 		if i == maxShown {
 			fmt.Fprintf(r.Stderr, "payledger: and more\n")
 			break
 		}
-		fmt.Fprintf(r.Stderr, "payledger: %s\n", l)
+		fmt.Fprintf(r.Stderr, "payledger: %s\n", cli.Visible(l.String()))
 	}
 }
 
@@ -221,7 +221,7 @@ func (r *restoring) mayTrust(report *audit.Report, unproved eventstore.Position)
 	}
 	detail := fmt.Sprintf("no checkpoint proves the last %d of the %d events in %s", report.Last-r.Proved, report.Last, r.File)
 	if i := slices.IndexFunc(report.Findings, func(f audit.Finding) bool { return f.Kind == audit.WrongRoot }); i >= 0 {
-		detail += fmt.Sprintf(" (%s)", report.Findings[i])
+		detail += fmt.Sprintf(" (%s)", cli.Visible(report.Findings[i].String()))
 	}
 	switch {
 	case r.Proved < unproved && !r.Force:
