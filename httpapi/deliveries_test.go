@@ -108,10 +108,12 @@ func TestDeliveryFilters(t *testing.T) {
 		"?payment_id=" + second.String():       func(d domain.DeliveryObject) bool { return *d.PaymentID == second },
 		"?event_id=" + all[4].EventID.String(): func(d domain.DeliveryObject) bool { return d.EventID == all[4].EventID },
 		"?event_id=" + all[4].EventID.String() + "&payment_id=" + second.String(): func(domain.DeliveryObject) bool { return false },
-		"?payment_id=x": func(domain.DeliveryObject) bool { return false },
-		"?event_id=":    func(domain.DeliveryObject) bool { return false },
-		"?payment_id=" + strings.ToLower(second.String()):                         func(domain.DeliveryObject) bool { return false },
-		"?state=given_up&payment_id=" + first.String():                            func(domain.DeliveryObject) bool { return false },
+		"?payment_id=x":                                   func(domain.DeliveryObject) bool { return false },
+		"?event_id=":                                      func(domain.DeliveryObject) bool { return false },
+		"?event_id=" + domain.ID{}.String():               func(domain.DeliveryObject) bool { return false },
+		"?payment_id=" + domain.ID{}.String():             func(domain.DeliveryObject) bool { return false },
+		"?payment_id=" + strings.ToLower(second.String()): func(domain.DeliveryObject) bool { return false },
+		"?state=given_up&payment_id=" + first.String():    func(domain.DeliveryObject) bool { return false },
 		"?event_id=" + all[4].EventID.String() + "&state=" + string(all[4].State): func(d domain.DeliveryObject) bool { return d.EventID == all[4].EventID },
 	} {
 		if got, want := eventIDs(m.deliveries(list+query)), ids(keep); !slices.Equal(got, want) {
@@ -123,6 +125,9 @@ func TestDeliveryFilters(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if got := m.deliveries(ofPayment + "?event_id=" + all[8].EventID.String() + "&state=given_up"); len(got.Data) != 2 {
+		t.Errorf("%+v", got)
+	}
+	if got := m.deliveries(ofPayment + "?event_id=" + domain.ID{}.String()); len(got.Data) != 0 {
 		t.Errorf("%+v", got)
 	}
 	m.send("DELETE", endpointsPath+"/"+two, nil).want(204, "")
@@ -210,7 +215,7 @@ func TestResend(t *testing.T) {
 	if p := a.problem(); p.EventID != newest {
 		t.Errorf("%s", a.Body)
 	}
-	for _, id := range []string{payment.String(), strings.ToLower(newest), newest + "0", "x", "%20" + newest} {
+	for _, id := range []string{payment.String(), strings.ToLower(newest), newest + "0", "x", "%20" + newest, domain.ID{}.String()} {
 		m.send("POST", path+"/deliveries/"+id+"/resend", nil).want(404, domain.DeliveryNotFound)
 		m.get(path+"/deliveries/"+id).want(404, domain.DeliveryNotFound)
 	}

@@ -174,6 +174,7 @@ func TestRefundFilters(t *testing.T) {
 		"payment_id=" + strings.ToLower(q):   nil,
 		"payment_id=":                        nil,
 		"payment_id=" + third:                nil,
+		"payment_id=" + domain.ID{}.String(): nil,
 		"payment_id=" + p + "&status=failed": {first},
 		"limit=1":                            {third},
 	} {

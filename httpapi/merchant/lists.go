@@ -115,6 +115,7 @@ func (a *API) Refunds(c Caller, values url.Values) (Rows[wire.RefundRow], error)
 	}
 	if all.Filters.Has("payment_id") {
 		q.PaymentID, known = domain.ParseID(all.Filters["payment_id"])
+		known = known && !q.PaymentID.IsZero() // the zero id would be no filter
 	}
 	q.Before, err = before(all.List)
 	all.next = func(ctx context.Context, limit int) (part []wire.RefundRow, last string, err error) {

@@ -58,7 +58,7 @@ func (a *API) delivery(ctx context.Context, c *merchant.Caller, need projects.Sc
 		return d, err
 	}
 	eventID, ok := domain.ParseID(event)
-	if !ok {
+	if !ok || eventID.IsZero() { // the zero id would be no filter
 		return d, &domain.Refusal{Code: domain.DeliveryNotFound}
 	}
 	found, err := a.cfg.Webhooks.Deliveries(ctx, domain.DeliveryFilter{Project: c.Project.ID, Endpoint: e.ID, Event: eventID, Limit: 1})
@@ -104,7 +104,7 @@ func (a *API) PaymentDeliveries(ctx context.Context, c merchant.Caller, payment 
 type deliveryList struct {
 	edge.List
 	filter domain.DeliveryFilter
-	none   bool // a filter is no id, so nothing matches
+	none   bool // a filter is no id that anything can have, so nothing matches
 }
 
 // parseList admits a caller and reads its request for deliveries. ids are the
@@ -125,7 +125,7 @@ func (a *API) parseList(c *merchant.Caller, values url.Values, operation string,
 			continue
 		}
 		id, ok := domain.ParseID(l.Filters[name])
-		l.none = l.none || !ok
+		l.none = l.none || !ok || id.IsZero()
 		if name == "event_id" {
 			l.filter.Event = id
 		} else {
