@@ -72,6 +72,17 @@ func TestSettlementGoesOn(t *testing.T) {
 		}
 	}
 	s.merchant("").get("/v1/settlements/sandbox:r").want(404, domain.SettlementNotFound)
+	// Clients may encode the colon of the id; the cursors are the same.
+	var encoded wire.SettlementPage
+	one.get("/v1/settlements/sandbox%3Ar?limit=1").want(200, "").decode(&encoded)
+	for _, id := range []string{"sandbox%3Ar", "sandbox:r"} {
+		if a := one.get("/v1/settlements/"+id+"?cursor="+*encoded.NextCursor).want(200, ""); !strings.Contains(string(a.Body), `"number":3`) {
+			t.Errorf("%s: %s", id, a.Body)
+		}
+	}
+	for _, id := range []string{"sandbox%3Ar%00", "sandbox%00%3Ar", "sandbox%253Ar", "sandbox", "%3A"} {
+		one.get("/v1/settlements/"+id).want(404, domain.SettlementNotFound)
+	}
 
 	// A second report has a line again, and one of the first that was interrupted has only some.
 	s.adminDo("POST", "/admin/settlements", opened("s", "02", 2)).want(201, "")

@@ -3,6 +3,7 @@ package merchant
 import (
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,10 +56,8 @@ func (h Handlers) ListSettlements(x *edge.Exchange) error {
 func SettlementOf(s views.Settlement) wire.Settlement {
 	v := wire.Settlement{
 		ID: settlement.ID(s.Route, s.Report.Report), Route: s.Route, Report: s.Report.Report, Status: wire.SettlementRecording, CreatedAt: s.OpenedAt,
-		From: s.Recorded.From, To: s.Recorded.To, Lines: s.Recorded.Lines, Waiting: s.Waiting, Totals: s.Recorded.Totals,
-	}
-	if v.Totals == nil {
-		v.Totals = []settlement.Totals{}
+		From: s.Recorded.From, To: s.Recorded.To, Lines: s.Recorded.Lines, Waiting: s.Waiting,
+		Totals: append([]settlement.Totals{}, s.Recorded.Totals...),
 	}
 	if s.Closed {
 		v.Status = wire.SettlementRecorded
@@ -69,7 +68,8 @@ func SettlementOf(s views.Settlement) wire.Settlement {
 // GetSettlement answers GET /v1/settlements/{id}: the report with a page of the caller's lines. Those
 // of all are the lines in the books of one project after the other.
 func (h Handlers) GetSettlement(x *edge.Exchange) error {
-	id, project := x.Vars["id"], CallerOf(x).books()
+	id, _ := url.PathUnescape(x.Vars["id"]) // generated clients encode its colon
+	project := CallerOf(x).books()
 	l, err := x.List("getSettlement", project+"/"+id, "waiting")
 	if err != nil {
 		return err
@@ -79,10 +79,10 @@ func (h Handlers) GetSettlement(x *edge.Exchange) error {
 		return err
 	}
 	s, ok, err := h.api.cfg.Views.Settlement(x.Context(), project, id)
-	if err != nil || !ok {
-		if err == nil {
-			err = &domain.Refusal{Code: domain.SettlementNotFound}
-		}
+	if _, _, valid := settlement.ParseID(id); err == nil && (!ok || !valid) {
+		err = &domain.Refusal{Code: domain.SettlementNotFound}
+	}
+	if err != nil {
 		return err
 	}
 	books := []string{project}
