@@ -2,12 +2,15 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
 
 	"payledger/domain"
 	"payledger/httpapi/wire"
+
+	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // JSON ends with a newline for a curl that asks for no media type, and only then.
@@ -115,6 +118,43 @@ func TestFirstFaultInTheDetail(t *testing.T) {
 	} {
 		if p := m.pay(body).want(422, domain.ValidationFailed).problem(); p.Detail != want {
 			t.Errorf("%s: %q, want %q", body, p.Detail, want)
+		}
+	}
+}
+
+// What clients resolve against the address of a request stays below the path of the public URL.
+func TestPathOfThePublicURL(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"", "/base"} {
+		s := start(t, func(c *settings) { c.PublicURL = publicURL + prefix })
+		m := s.merchant("")
+		made := m.pay(`{"amount":1}`, key(1)).want(201, "")
+		again := m.pay(`{"amount":1}`, key(1)).want(201, "")
+		paid := m.paid()
+		refund := m.refund(paid).want(201, "")
+		hook := m.post(endpointsPath, `{"url":"`+hookURL+`"}`).want(201, "")
+		var endpoint wire.Endpoint
+		hook.decode(&endpoint)
+		for got, want := range map[string]string{
+			made.Header.Get("Location"):   "/v1/payments/" + made.object().ID,
+			again.Header.Get("Location"):  "/v1/payments/" + made.object().ID,
+			refund.Header.Get("Location"): "/v1/refunds/" + refund.object().ID,
+			hook.Header.Get("Location"):   endpointsPath + "/" + endpoint.ID,
+		} {
+			if got != prefix+want {
+				t.Errorf("Location %s, want %s", got, prefix+want)
+			}
+		}
+		if link := m.get("/v1/payments?limit=1").want(200, "").Header.Get("Link"); !strings.HasPrefix(link, "<"+prefix+"/v1/payments?cursor=") {
+			t.Errorf("Link %s", link)
+		}
+		of := "/admin/projects/" + m.project + "/webhook-endpoints" // another listener, without the path
+		if a := s.adminDo("POST", of, `{"url":"`+hookURL+`"}`).want(201, ""); !strings.HasPrefix(a.Header.Get("Location"), of+"/") {
+			t.Errorf("%v", a.Header)
+		}
+		doc, err := openapi3.NewLoader().LoadFromData(s.send("GET", "/openapi.yaml", nil).want(200, "").Body)
+		if err != nil || len(doc.Servers) != 1 || doc.Servers[0].URL != cmp.Or(prefix, "/") {
+			t.Errorf("%v %+v", err, doc.Servers)
 		}
 	}
 }

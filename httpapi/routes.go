@@ -103,6 +103,7 @@ func newAPI(cfg Config) (*api, error) {
 		return nil, err
 	}
 	public := cfg.Edge(cfg.Log, cfg.Metrics, "public")
+	public.Prefix = cfg.Prefix()
 	public.Untraced = []string{"/livez", "/readyz"} // asked every few seconds
 	a := &api{Server: edge.New(public), cfg: cfg, m: m, hooks: webhooks.New(cfg.Config, m)}
 	if a.pages, err = docs.New(cfg.docs()); err != nil {

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -73,7 +74,9 @@ func New(cfg Config) (*Pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("documents: %w", err)
 	}
-	p := &Pages{texts: make(map[string][]byte), landing: landingOf(cfg), openAPI: ui.NewFile("application/yaml", OpenAPI)}
+	p := &Pages{texts: make(map[string][]byte), landing: landingOf(cfg)}
+	server := "servers:\n  - url: "
+	p.openAPI = ui.NewFile("application/yaml", bytes.Replace(OpenAPI, []byte(server+"/\n"), []byte(server+cmp.Or(cfg.Prefix, "/")+"\n"), 1))
 	if err := p.loadFiles(); err != nil {
 		return nil, fmt.Errorf("documentation page: %w", err)
 	}

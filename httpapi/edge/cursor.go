@@ -132,7 +132,7 @@ func ReplyPage[T any](x *Exchange, p wire.Page[T]) error {
 		if limit := x.Request.URL.Query().Get("limit"); limit != "" {
 			link.Set("limit", limit)
 		}
-		x.Header().Set("Link", "<"+x.Request.URL.EscapedPath()+"?"+link.Encode()+`>; rel="next"`)
+		x.Header().Set("Link", "<"+x.Outside(x.Request.URL.EscapedPath())+"?"+link.Encode()+`>; rel="next"`)
 	}
 	return x.Reply(http.StatusOK, p)
 }

@@ -38,6 +38,7 @@ type Config struct {
 	Now       func() time.Time
 	Entropy   io.Reader // of request ids
 	PublicURL string    // base of problem types, without a trailing slash
+	Prefix    string    // that a proxy takes off the paths of requests, "" for none
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none
 	Listener  string                // label of the metrics: public or admin
@@ -255,6 +256,9 @@ func (x *Exchange) lineEnd(contentType string) string {
 	}
 	return "\n"
 }
+
+// Outside is a path of this listener as its clients write it.
+func (x *Exchange) Outside(path string) string { return x.edge.config.Prefix + path }
 
 // Problem is the problem that err amounts to, with everything that an answer
 // says of it. It becomes part of the request's record.

@@ -38,7 +38,7 @@ type Created[Object any] struct {
 // reply answers a POST to a collection: 201, the first time and every time the same
 // request comes again with its idempotency key.
 func (c *Created[Object]) reply(x *edge.Exchange, collection string) error {
-	x.Header().Set("Location", collection+"/"+c.ID.String())
+	x.Header().Set("Location", x.Outside(collection+"/"+c.ID.String()))
 	if c.Replayed {
 		x.Header().Set("Idempotent-Replayed", "true")
 	}

@@ -91,7 +91,7 @@ func (a *API) createEndpoint(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	x.Header().Set("Location", x.Request.URL.EscapedPath()+"/"+made.ID)
+	x.Header().Set("Location", x.Outside(x.Request.URL.EscapedPath()+"/"+made.ID))
 	return x.Reply(http.StatusCreated, made)
 }
 
