@@ -207,6 +207,12 @@ func TestBalanceRefusals(t *testing.T) {
 			t.Errorf("%s: parameter %q", query, p.Parameter)
 		}
 	}
+	for from, want := range map[string]int{"1970-01-01T00:00:00Z": 2, "2030-01-01T00:00:00Z": 0} {
+		var page struct{ Data []wire.Posting }
+		if m.get("/v1/balance/statement?from="+from).want(200, "").decode(&page); len(page.Data) != want {
+			t.Errorf("from %s: %+v", from, page.Data)
+		}
+	}
 	if p := m.get("/v1/balance?as_of=99999").problem(); !strings.Contains(p.Detail, "The log ends at position ") {
 		t.Errorf("%s", p.Detail)
 	}

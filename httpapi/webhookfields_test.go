@@ -154,6 +154,10 @@ func TestBodiesOfEndpointActions(t *testing.T) {
 	if calls := s.hooks.calls(); len(calls) > 0 {
 		t.Errorf("%v", calls)
 	}
+	for _, since := range []string{"1970-01-01T00:00:00Z", "1969-07-21T02:56:15Z"} {
+		m.post(path+"/recover", `{"since":"`+since+`"}`).want(202, "")
+	}
+	s.hooks.calls()
 	for _, since := range []string{"2026-11-20T10:00:00Z", "2026-11-20T13:00:00.0009+03:00"} {
 		if a := m.post(path+"/recover", `{"since":"`+since+`"}`).want(202, ""); string(a.Body) != `{"enqueued":7}` {
 			t.Errorf("%s", a.Body)

@@ -139,14 +139,14 @@ func (q Query) Instant(name string) (domain.Instant, error) {
 		return 0, nil
 	}
 	var i domain.Instant
-	if err := i.UnmarshalText([]byte(q[name])); err != nil || i <= 0 {
+	if err := i.UnmarshalText([]byte(q[name])); err != nil || i < 0 {
 		return 0, BadParameter(name, "Send a time such as 2026-11-20T10:15:30Z; in an offset write + as %2B.")
 	}
 	// Objects are created at whole milliseconds, and both bounds mean "from".
 	if t, err := time.Parse(time.RFC3339Nano, q[name]); err == nil && i.Time().Before(t) {
 		i++
 	}
-	return i, nil
+	return max(i, 1), nil // nothing is from before the epoch's first millisecond
 }
 
 // Texts are the names of some values, as a problem lists them.

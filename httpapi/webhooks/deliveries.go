@@ -28,9 +28,6 @@ func (a *API) Recover(ctx context.Context, c merchant.Caller, id string, since d
 	if err != nil {
 		return r, err
 	}
-	if since <= 0 {
-		return r, domain.FieldErrors{{Field: "since", Code: domain.InvalidValue}}
-	}
 	r.Enqueued, err = a.cfg.Webhooks.RecoverSince(ctx, c.Project.ID, e.ID, since)
 	return r, err
 }

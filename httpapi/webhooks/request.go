@@ -76,7 +76,7 @@ func rotationOf(x *edge.Exchange) (Rotation, error) {
 // sinceOf reads from when on a merchant misses notifications.
 func sinceOf(x *edge.Exchange) (since domain.Instant, err error) {
 	err = edge.ReadObject(x.Body, edge.Field{Name: "since", Required: true, Read: edge.Text(func(s string) domain.FieldErrors {
-		if err := since.UnmarshalText([]byte(s)); err != nil || since <= 0 {
+		if err := since.UnmarshalText([]byte(s)); err != nil {
 			return edge.Fault(domain.InvalidValue)
 		}
 		return nil
