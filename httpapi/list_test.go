@@ -214,6 +214,9 @@ func TestInvalidParameters(t *testing.T) {
 			t.Errorf("%s: parameter %q, want %q", query, p.Parameter, want)
 		}
 	}
+	if p := m.get("/v1/payments?currency=JPY").problem(); !strings.Contains(p.Detail, "two minor digits") {
+		t.Errorf("%s", p.Detail) // JPY is a code in upper case
+	}
 	m.get("/v1/refunds?currency=RUB").want(400, domain.InvalidParameter)
 	m.get("/v1/refunds?status=paid").want(400, domain.InvalidParameter)
 }

@@ -235,7 +235,7 @@ func paymentQuery(req edge.List) (q views.PaymentQuery, err error) {
 	}
 	q.Currency = domain.Currency(f["currency"])
 	if f.Has("currency") && !q.Currency.TwoMinorDigits() {
-		return q, edge.BadParameter("currency", "Send an ISO 4217 code in upper case, such as RUB.")
+		return q, edge.BadParameter("currency", "Send the ISO 4217 code of a currency with two minor digits, in upper case, such as RUB.")
 	}
 	if q.From, err = f.Instant("created_from"); err != nil {
 		return q, err
