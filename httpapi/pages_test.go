@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -85,6 +86,20 @@ func TestDocumentation(t *testing.T) {
 	}
 	if compressed := s.send("GET", "/openapi.yaml", nil, header{"Accept-Encoding", "gzip"}); len(compressed.Body) > len(docs.OpenAPI)/3 {
 		t.Errorf("compressed the document has %d bytes", len(compressed.Body))
+	}
+	for name, value := range map[string]string{
+		"Range": "bytes=999999999-", "If-Match": `"x"`, "If-Unmodified-Since": "Thu, 01 Jan 1970 00:00:00 GMT",
+	} {
+		if a := s.send("GET", "/openapi.yaml", nil, header{name, value}).want(200, ""); !bytes.Equal(a.Body, docs.OpenAPI) {
+			t.Errorf("%s: %d bytes", name, len(a.Body))
+		}
+	}
+	s.send("GET", "/openapi.yaml", nil, header{"If-None-Match", doc.Header.Get("ETag")}).want(304, "")
+	for line, status := range map[string]int{"Expect: foo": 417, "Transfer-Encoding: gzip, chunked": 501} { // of net/http
+		a := s.raw("POST /v1/payments HTTP/1.1\r\nHost: x\r\n" + line + "\r\n\r\n")
+		if text := string(docs.OpenAPI); a.Code != status || a.Header.Get("Content-Type") == "application/problem+json" || !strings.Contains(text, fmt.Sprintf(" %d", status)) {
+			t.Errorf("%s: %d %v", line, a.Code, a.Header)
+		}
 	}
 	for _, prefix := range []string{"", "/base"} {
 		behind := s.again(func(c *settings) { c.PublicURL = publicURL + prefix })

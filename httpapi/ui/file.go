@@ -71,7 +71,8 @@ const (
 )
 
 // Serve answers a GET or HEAD. named says that the address holds the digest of
-// this content, so that no cache has to ask again.
+// this content, so that no cache has to ask again. Parts are not served, nor is a condition kept that
+// could fail: a file is small, and its failure would be no problem document.
 func (f *File) Serve(w http.ResponseWriter, r *http.Request, named bool) {
 	h := w.Header()
 	h.Set("Content-Type", f.contentType)
@@ -86,5 +87,7 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request, named bool) {
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", `"`+tag+`"`)
+	r.Header.Del("Range")
+	r.Header.Del("If-Match")
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content()))
 }
