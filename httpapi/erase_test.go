@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"payledger/domain"
+	"payledger/httpapi/edge"
 )
 
 func (m shop) erase(payment, body string) *answer {
@@ -27,6 +29,16 @@ func TestEraseDetails(t *testing.T) {
 	m.erase(id, `{}`).want(422, domain.ValidationFailed)
 	m.erase(id, `{"reason":""}`).want(422, domain.ValidationFailed)
 	m.erase(id, `{"reason":"`+strings.Repeat("я", 501)+`"}`).want(422, domain.ValidationFailed)
+	var unknown, want strings.Builder
+	for i := range 17 {
+		fmt.Fprintf(&unknown, `,"x%02d":1`, i)
+		if i < edge.MaxUnknown {
+			fmt.Fprintf(&want, ", #/x%02d unknown_field", i)
+		}
+	}
+	if got := m.erase(id, "{"+unknown.String()[1:]+"}").fields(); got != "#/reason required"+want.String() {
+		t.Error(got)
+	}
 	m.erase("00"+id[2:], reason).want(404, domain.PaymentNotFound)
 	s.merchant("").erase(id, reason).want(404, domain.PaymentNotFound)
 

@@ -14,15 +14,19 @@ import (
 // MaxUnknown is how many unknown members one answer lists.
 const MaxUnknown = 16
 
-// InOrder sorts the faults of a body's fields by the fields' order in the documentation, unknown
-// ones last, and removes duplicates.
+// InOrder sorts the faults of a body's fields by the fields' order in the documentation, others that
+// are known behind them and unknown ones last, and removes duplicates.
 func InOrder(errs domain.FieldErrors) domain.FieldErrors {
 	order := []string{"", "amount", "currency", "url", "kinds", "description", "payload", "payment_id", "outcome", "overlap_seconds", "since", "name", "settings", "scopes"}
 	rank := func(f *domain.FieldError) int {
-		if i := slices.Index(order, f.Field); i >= 0 && f.Code != domain.UnknownField {
-			return i
+		i := slices.Index(order, f.Field)
+		switch {
+		case f.Code == domain.UnknownField:
+			return len(order) + 1
+		case i < 0:
+			return len(order)
 		}
-		return len(order)
+		return i
 	}
 	errs = slices.Clone(errs)
 	slices.SortStableFunc(errs, func(a, b *domain.FieldError) int { return cmp.Compare(rank(a), rank(b)) })
