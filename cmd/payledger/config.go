@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -52,7 +53,7 @@ func (f configFile) BeforeResolve(k *kong.Kong, ctx *kong.Context, trace *kong.P
 		}
 		v := settings[flag.Name]
 		if number, ok := v.(float64); ok {
-			return fmt.Sprint(number), nil
+			return strconv.FormatFloat(number, 'f', -1, 64), nil // whole: no flag takes 5e+08
 		}
 		return v, nil
 	}))
