@@ -26,7 +26,7 @@ ROLE     leader (writes the log, collects payments, sends webhooks), follower, s
 VERSION  of the node's program
 LAG      groups of commits that the node knows of and does not have yet
 
-Exit code 0: all nodes take part; 1: not all do, or no server answers.`
+Exit code 0: all nodes take part, one of them as the leader; 1: they do not, or no server answers.`
 }
 
 // nodes asks the server that runs on a node's directory for the nodes.
@@ -52,11 +52,15 @@ func (c ClusterStatus) Run(a *cli.App) error {
 	}
 	var rows [][]string
 	var apart error
+	leads := func(n wire.Node) bool { return n.Role == wire.RoleLeader }
+	if !slices.ContainsFunc(all, leads) {
+		apart = errors.New("no node is the leader")
+	}
 	for _, n := range all {
 		if a.JSON {
 			err = errors.Join(err, a.PrintJSON(n))
 		}
-		if n.Role != wire.RoleLeader && n.Role != wire.RoleFollower {
+		if !leads(n) && n.Role != wire.RoleFollower {
 			apart = errors.Join(apart, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
 		}
 		if n.Here {
