@@ -275,6 +275,30 @@ func TestCheckpointThatCannotBeSigned(t *testing.T) {
 	}
 }
 
+// Nothing is recorded by a request that reads, so one that ran out of time says nothing of that.
+func TestReadThatRunsOutOfTime(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(cfg *settings) {
+		cfg.Checkpoint = func(context.Context) ([]byte, error) { return nil, context.DeadlineExceeded }
+		cfg.Sandbox = brokenProvider{err: context.DeadlineExceeded}
+	})
+	m := s.merchant("")
+	id := m.pay(`{"amount":1}`).object().ID
+	m.route(id)
+	for _, c := range []struct {
+		answer   *answer
+		recorded bool
+	}{
+		{m.get("/v1/log/checkpoint"), false},
+		{m.post("/v1/sandbox/payments/"+id, `{"outcome":"paid"}`), true},
+	} {
+		p := c.answer.want(503, domain.Unavailable).problem()
+		if strings.Contains(p.Detail, "Idempotency-Key") != c.recorded || strings.Contains(p.Detail, "ask for less") == c.recorded {
+			t.Errorf("%s", p.Detail)
+		}
+	}
+}
+
 // TestOperatorsCheckpointTakesItsTime: where a long log is compared first, commands wait for as long
 // as it takes, and merchants no longer than for other answers.
 func TestOperatorsCheckpointTakesItsTime(t *testing.T) {

@@ -265,6 +265,9 @@ func (x *Exchange) Outside(path string) string { return x.edge.config.Prefix + p
 func (x *Exchange) Problem(err error) wire.Problem {
 	p := x.edge.problems.of(err)
 	p.RequestID = x.ID
+	if p.Detail == notKnown && (x.Request.Method == http.MethodGet || x.Request.Method == http.MethodHead) {
+		p.Detail = notRead
+	}
 	x.err, x.alarm, x.code = err, p.Alarm, p.Code
 	return p
 }

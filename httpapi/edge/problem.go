@@ -70,11 +70,15 @@ func (t problems) classify(err error) wire.Problem {
 	return wire.Problem{Code: domain.InternalError}
 }
 
+// notKnown is the detail of Unfinished, and notRead what is said of requests that only read.
+const (
+	notKnown = "The server could not finish this in time. Whether it was recorded is not known: " +
+		"repeat the request with the same Idempotency-Key, or look the object up."
+	notRead = "The server could not finish this in time. Try again; of a list ask for less, by its filters or its time."
+)
+
 // Unfinished is the problem of a request that was aborted.
-func Unfinished() wire.Problem {
-	return Unavailable("5", "The server could not finish this in time. Whether it was recorded is not known: "+
-		"repeat the request with the same Idempotency-Key, or look the object up.")
-}
+func Unfinished() wire.Problem { return Unavailable("5", notKnown) }
 
 // Unavailable is 503 with the seconds after which to come again.
 func Unavailable(retryAfter, detail string) wire.Problem {
