@@ -40,7 +40,7 @@ func (b *Bundle) Verify(ctx context.Context, o audit.Options, progress func(done
 	if !stated.LogID.IsZero() {
 		o.Origin = translog.Origin(stated.LogID)
 	}
-	journal, written := newFormat("hledger"), sha256.New()
+	journal, written := newFormat("hledger", ""), sha256.New()
 	_, _ = io.WriteString(written, journal.header()) // never fails
 	var block []byte
 	lines, err := b.OpenEvents()

@@ -44,7 +44,7 @@ func WriteBundle(ctx context.Context, m *cli.Client, key string, o Options, stde
 		} {
 			x := Pass{
 				Options: Options{Format: o.Format, Output: o.Output, Details: o.Details && part.name == EventsFile, Progress: cli.Progress(stderr, part.doing)},
-				m:       m, format: newFormat(part.format), whole: o.Project, last: point.Size,
+				m:       m, format: newFormat(part.format, ""), whole: o.Project, last: point.Size,
 			}
 			if done, err = x.create(ctx, file(part.name)); err != nil {
 				return err

@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Format  string              `help:"What to write: jsonl, csv, hledger or bundle." enum:"jsonl,csv,hledger,bundle" default:"jsonl"`
 	Output  string              `help:"File to write; a bundle is a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
-	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
+	Project string              `help:"Only events of this project; in csv and hledger what moves its money, and nothing else." placeholder:"PROJECT_ID"`
 	After   eventstore.Position `help:"Start after this position." placeholder:"POSITION"`
 	Details bool                `name:"with-details" help:"Write the details of payments that were not erased, too. Only in jsonl and a bundle."`
 
@@ -53,7 +53,11 @@ func New(ctx context.Context, m *cli.Client, o Options) (*Pass, error) {
 	if uint64(o.After) > books.Position {
 		return nil, cli.Errorf(cli.ExitRefused, "--after: The log ends before this position, at %d.", books.Position)
 	}
-	return &Pass{Options: o, m: m, format: newFormat(o.Format), last: eventstore.Position(books.Position)}, nil
+	x := &Pass{Options: o, m: m, format: newFormat(o.Format, o.Project), last: eventstore.Position(books.Position)}
+	if o.Format != "jsonl" { // events of others move the project's money, too
+		x.whole, x.Project = o.Project, ""
+	}
+	return x, nil
 }
 
 // Done is what came of an export.

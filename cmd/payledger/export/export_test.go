@@ -95,7 +95,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func exportOf(m *cli.Client, format string, last eventstore.Position) *Pass {
-	return &Pass{m: m, format: newFormat(format), last: last, Options: Options{Progress: func(_, _ eventstore.Position) {}}}
+	return &Pass{m: m, format: newFormat(format, ""), last: last, Options: Options{Progress: func(_, _ eventstore.Position) {}}}
 }
 
 func toFile(t *testing.T, x *Pass, name string) (Done, error) {

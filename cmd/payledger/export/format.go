@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,15 +28,32 @@ type format interface {
 	render(dst []byte, r eventstore.Stored) ([]byte, error)
 }
 
-func newFormat(name string) format {
-	codec := eventstore.NewCodec()
+// newFormat makes the format of that name. Of money it writes only a project's; "": all.
+func newFormat(name, project string) format {
+	of := postings{eventstore.NewCodec(), project}
 	switch name {
 	case "csv":
-		return &csvFormat{codec: codec}
+		return &csvFormat{of}
 	case "hledger":
-		return &hledgerFormat{codec: codec, declared: make(map[string]bool)}
+		return &hledgerFormat{postings: of, declared: make(map[string]bool)}
 	}
 	return jsonlFormat{}
+}
+
+// postings reads the double entry of events, each line with its project. Those of each project add
+// up to zero.
+type postings struct {
+	codec *eventstore.Codec
+	of    string // the only project; "": all
+}
+
+func (p postings) read(r eventstore.Stored) (event domain.Event, all []domain.Posting, err error) {
+	event, err = p.codec.Decode(r)
+	all = domain.Postings(event)
+	for i := range all {
+		all[i].Project = cmp.Or(all[i].Project, r.Stream.Project)
+	}
+	return event, slices.DeleteFunc(all, func(l domain.Posting) bool { return p.of != "" && l.Project != p.of }), err
 }
 
 // jsonlFormat writes the stored bytes.
@@ -84,7 +102,7 @@ func IsJSONLines(name string) bool {
 }
 
 // csvFormat writes a row for each posting, as RFC 4180 says.
-type csvFormat struct{ codec *eventstore.Codec }
+type csvFormat struct{ postings }
 
 func (f *csvFormat) header() string {
 	row, _ := edge.AppendCSV(
@@ -95,19 +113,18 @@ func (f *csvFormat) header() string {
 }
 
 func (f *csvFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
-	event, err := f.codec.Decode(r)
+	event, lines, err := f.read(r)
 	if err != nil {
 		return dst, err
 	}
 	of := detailsOf(r, event)
-	for _, p := range domain.Postings(event) {
-		project := cmp.Or(p.Project, r.Stream.Project)
+	for _, p := range lines {
 		debit, credit := p.Amount.String(), ""
 		if p.Amount.Sign() < 0 {
 			debit, credit = "", p.Amount.Neg().String()
 		}
 		dst, err = edge.AppendCSV(dst,
-			strconv.FormatUint(uint64(r.Position), 10), domain.InstantOf(r.At).String(), project, r.Commit.String(),
+			strconv.FormatUint(uint64(r.Position), 10), domain.InstantOf(r.At).String(), p.Project, r.Commit.String(),
 			event.Type(), of.payment, of.refund, string(p.Account), string(p.Currency), debit, credit, of.reference, of.reason)
 		if err != nil {
 			return dst, err
@@ -157,7 +174,8 @@ func detailsOf(r eventstore.Stored, e domain.Event) details {
 // with directives for what no earlier block has declared. Texts from outside
 // are percent-encoded, so that they cannot be taken for syntax. Dates are in UTC.
 type hledgerFormat struct {
-	codec    *eventstore.Codec
+	postings
+
 	declared map[string]bool // directives that are in the file
 }
 
@@ -169,17 +187,13 @@ const (
 func (f *hledgerFormat) header() string { return hledgerHeader }
 
 func (f *hledgerFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
-	event, err := f.codec.Decode(r)
-	if err != nil {
+	event, lines, err := f.read(r)
+	if err != nil || len(lines) == 0 {
 		return dst, err
-	}
-	lines := domain.Postings(event)
-	if len(lines) == 0 {
-		return dst, nil
 	}
 	dst = fmt.Appendf(dst, "%s%d\n", hledgerPosition, r.Position)
 	for _, p := range lines {
-		account, kind := hledgerAccount(p.Account, cmp.Or(p.Project, r.Stream.Project))
+		account, kind := hledgerAccount(p.Account, p.Project)
 		for _, d := range []string{"commodity 1000.00 " + hledgerCommodity(p.Currency), "account " + account + "  ; type:" + kind} {
 			if !f.declared[d] {
 				f.declared[d] = true
@@ -197,7 +211,7 @@ func (f *hledgerFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) 
 	}
 	dst = append(dst, '\n')
 	for _, p := range lines {
-		account, _ := hledgerAccount(p.Account, cmp.Or(p.Project, r.Stream.Project))
+		account, _ := hledgerAccount(p.Account, p.Project)
 		dst = fmt.Appendf(dst, "    %s  %s %s\n", account, p.Amount, hledgerCommodity(p.Currency))
 	}
 	return append(dst, '\n'), nil
