@@ -367,6 +367,10 @@ func TestFormsOfTheAccount(t *testing.T) {
 	b.post("/account/payments/new", fields(page.token("create")), header{"Content-Type", "text/plain"}).want(415)
 	b.post("/account/payments/new", url.Values{"form": {page.token("create")}, "x": {strings.Repeat("x", 70_000)}}).want(413)
 	b.open("/account/signout").want(405)
+	two := s.browser().signIn(s.merchant(`{"currencies":["RUB","USD"]}`))
+	two.post("/account/payments/new", url.Values{
+		"form": {two.open("/account/payments/new").token("create")}, "amount": {"1"}, "currency": {"XXX"},
+	}).want(422).has(`aria-describedby="currency-error" aria-invalid="true"`, `<p class="error" id="currency-error">`)
 	if n := len(s.events(m.project)); n != 0 {
 		t.Fatalf("refused forms made %d events", n)
 	}

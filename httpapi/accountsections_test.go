@@ -58,7 +58,8 @@ func (s *screen) secret() string {
 func TestEmptyAccount(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))
-	b := s.browser().signIn(s.merchant(""))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
 	for path, want := range map[string]string{
 		"": "Create the first payment", "refunds": "No refunds yet", "webhooks": "No endpoints yet", "keys": "you are signed in with it",
 		"balance": "Nothing is booked yet", "events": "No events yet", "settings": "Limits of payments",
@@ -79,8 +80,12 @@ func TestEmptyAccount(t *testing.T) {
 	} {
 		b.open("/account/" + path).want(status)
 	}
-	b.open("/account/refunds?status=x").want(400).has(`role="alert"`, "The filter status has a value")
-	b.open("/account/?from=2026-13-40").has(`role="alert"`, "The filter from has a value")
+	b.open("/account/refunds?status=x").want(400).has(`role="alert"`, "The filter “Status” has a value")
+	b.open("/account/?from=2026-13-40").has(`role="alert"`, "The filter “From day” has a value")
+	for query, label := range map[string]string{"account=x": "Счёт", "from=x": "С дня", "to=x": "По день"} {
+		b.open("/account/balance?lang=ru&" + query).want(400).has("Неверное значение фильтра «" + label + "»")
+	}
+	b.open("/account/webhooks/" + m.newEndpoint() + "?lang=ru&state=x").want(400).has("Неверное значение фильтра «Статус»")
 }
 
 func TestOverviewPage(t *testing.T) {
@@ -153,7 +158,10 @@ func TestWebhookPages(t *testing.T) {
 		{url.Values{"url": {"https://x.example"}, "kinds": {"payment.paid"}, "about": {strings.Repeat("x", 129)}}, "This is too long."},
 	} {
 		c.fields.Set("form", b.open("/account/webhooks/new").token("endpoint"))
-		b.post("/account/webhooks/new", c.fields).want(422).has(c.want, c.fields.Get("url"))
+		answer := b.post("/account/webhooks/new", c.fields).want(422).has(c.want, c.fields.Get("url"))
+		if c.fields.Has("about") {
+			answer.has(`aria-describedby="about-hint about-error" aria-invalid="true"`)
+		}
 	}
 
 	id := b.addEndpoint("https://hooks.example.com/a")

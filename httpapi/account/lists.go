@@ -62,7 +62,7 @@ func (d *pageData) BadFilter(err error) error {
 	d.Refuse(p)
 	d.wrong = true
 	if p.Parameter != "" && p.Code == domain.InvalidParameter {
-		d.Alert.Text = d.T("list.bad_filter", "Name", p.Parameter)
+		d.Alert.Text = d.T("list.bad_filter", "Name", d.T("filter."+p.Parameter))
 	}
 	return nil
 }
