@@ -414,6 +414,12 @@ func TestNodeIsNotReadyAlone(t *testing.T) {
 	n.start(t, 0, 1, 2)
 	n.project(t)
 	id := n.servers[2].do(t, 201, "POST", "/v1/payments", `{"amount":"15.00"}`).text(t, "id")
+	for i, s := range n.servers { // each is asked for itself
+		if out := does(t, "status", "--json", "--data", n.dirs[i]); !strings.Contains(out, `"base_url":"`+s.BaseURL+`"`) ||
+			!strings.Contains(out, `"ready":true`) {
+			t.Errorf("status of node %s, which is at %s: %s", nodeNames[i], s.BaseURL, out)
+		}
+	}
 	n.servers[0].kill()
 	n.servers[1].kill()
 	left := n.servers[2]
@@ -421,6 +427,9 @@ func TestNodeIsNotReadyAlone(t *testing.T) {
 		a, err := left.send("GET", "/readyz", "")
 		return err == nil && a.Status == 503
 	})
+	if out, code := payledger(t, "status", "--data", n.dirs[2]); code != 1 || !strings.Contains(out, left.BaseURL) || !strings.Contains(out, "leader") {
+		t.Errorf("status of a node that is alone: exit code %d\n%s", code, out)
+	}
 	for _, path := range []string{"/v1/payments/" + id, "/v1/payments/" + id[:25] + "0"} {
 		if a := left.do(t, 503, "GET", path, ""); a.Header.Get("Retry-After") == "" {
 			t.Errorf("GET %s: no Retry-After", path)

@@ -188,7 +188,8 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/projects/{project}/payouts {"amount","currency"?,"reference"} → likewise
 //	POST   /admin/payouts/{event_id}/undo {"reason"} → wire.OperatorsPayout
 //	GET    /admin/payouts?project=&currency=&from=&to=&limit=&cursor= → {"data":[wire.OperatorsPayout…],"next_cursor"}
-//	GET    /admin/status                → wire.Status
+//	GET    /admin/status                → wire.Status, of the leader in a cluster
+//	GET    /admin/cluster/status        → wire.Status of the node that is asked; work is known to the leader alone
 //	GET    /admin/cluster               → {"data": [wire.Node]}
 //	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the leader
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}

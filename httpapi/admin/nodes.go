@@ -9,6 +9,7 @@ import (
 func (a *admin) nodeRoutes() []edge.Route {
 	return []edge.Route{
 		{Method: "GET", Path: "/admin/cluster", Operation: "adminCluster", Handle: a.nodes},
+		{Method: "GET", Path: "/admin/cluster/status", Operation: "adminNodeStatus", Handle: a.status},
 		{Method: "POST", Path: "/admin/cluster/{node}/promote", Operation: "adminPromote", Handle: a.promote},
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"payledger/cmd/payledger/datadir"
 )
 
-// servedNode is the directory of a node whose server answers every request with this text.
-func servedNode(t *testing.T, answer string) Directory {
+// servedNode is the directory of a node whose server answers each path with a text.
+func servedNode(t *testing.T, answers map[string]string) Directory {
 	t.Helper()
 	d := datadir.Dir(t.TempDir())
 	for _, name := range []string{d.Ledger(), d.Cluster()} {
@@ -25,7 +25,12 @@ func servedNode(t *testing.T, answer string) Directory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answers[r.URL.Path] == "" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.WriteString(w, answers[r.URL.Path])
+	})}
 	go s.Serve(l) //nolint:errcheck // it ends with the test
 	t.Cleanup(func() { s.Close() })
 	return Directory{string(d)}
@@ -48,11 +53,35 @@ func TestClusterStatusNeedsALeader(t *testing.T) {
 			rows = append(rows, row+"}")
 		}
 		said, out := "", new(bytes.Buffer)
-		if err := (ClusterStatus{servedNode(t, `{"data":[`+strings.Join(rows, ",")+`]}`)}).Run(&cli.App{Ctx: t.Context(), Stdout: out, Stderr: out}); err != nil {
+		if err := (ClusterStatus{servedNode(t, map[string]string{"/admin/cluster": `{"data":[` + strings.Join(rows, ",") + `]}`})}).Run(&cli.App{Ctx: t.Context(), Stdout: out, Stderr: out}); err != nil {
 			said = err.Error()
 		}
 		if said != c.want {
 			t.Errorf("%s: %q, want %q\n%s", c.roles, said, c.want, out)
+		}
+	}
+}
+
+// TestStatusOfANode: a node's own, with the work that its leader knows of.
+func TestStatusOfANode(t *testing.T) {
+	t.Parallel()
+	answers := map[string]string{"/admin/cluster/status": `{"base_url":"http://b","ready":true,"trouble":["of both"],"disk_free_bytes":5}`}
+	status := func() (string, error) {
+		out := new(bytes.Buffer)
+		err := Status{servedNode(t, answers)}.Run(&cli.App{Ctx: t.Context(), Stdout: out, Stderr: out, JSON: true})
+		return out.String(), err
+	}
+	if out, err := status(); err == nil || !strings.Contains(out, `"base_url":"http://b","ready":false,"trouble":["of both","the server answered 503`) {
+		t.Errorf("without a leader: %v, %s", err, out)
+	}
+	answers["/admin/status"] = `{"base_url":"http://a","ready":true,"trouble":["of both","waits"],"notifications_pending":7,"disk_free_bytes":9}`
+	out, err := status()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{`"http://b"`, `"trouble":["of both","waits"]`, `"notifications_pending":7`, `"disk_free_bytes":5`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in %s", want, out)
 		}
 	}
 }

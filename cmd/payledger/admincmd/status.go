@@ -3,10 +3,12 @@ package admincmd
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"payledger/cmd/payledger/cli"
+	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
@@ -17,7 +19,8 @@ type Status struct{ Directory }
 // Help is shown by --help.
 func (Status) Help() string {
 	return `Exit code 0: a server runs and records payments; 1: none runs, or it records nothing.
-A stopped directory is not opened.`
+A stopped directory is not opened. A node of a cluster answers for itself: its disk, address,
+version and routes; what waits, and what connectors do is the leader's.`
 }
 
 // Run shows the status.
@@ -39,7 +42,7 @@ func (c Status) Run(a *cli.App) error {
 		Data    string `json:"data"`
 		wire.Status
 	}{Running: true, Data: c.Data}
-	if err := m.Call(a.Ctx, http.MethodGet, "/admin/status", nil, &answer.Status); err != nil {
+	if err := c.status(a, m, &answer.Status); err != nil {
 		return err
 	}
 	s := answer.Status
@@ -84,6 +87,25 @@ func (c Status) Run(a *cli.App) error {
 		err = cli.Errorf(cli.ExitFailed, "the server on %s records nothing", c.Data)
 	}
 	return err
+}
+
+// status asks how the server is: a node for itself, and its leader for the work that the leader does.
+func (c Status) status(a *cli.App, m *cli.Client, s *wire.Status) error {
+	if !datadir.Dir(c.Data).Clustered() {
+		return m.Call(a.Ctx, http.MethodGet, "/admin/status", nil, s)
+	}
+	if err := m.Call(a.Ctx, http.MethodGet, "/admin/cluster/status", nil, s); err != nil || !s.Ready {
+		return err
+	}
+	var leads wire.Status
+	if err := m.Call(a.Ctx, http.MethodGet, "/admin/status", nil, &leads); err != nil {
+		s.Ready, s.Trouble = false, append(s.Trouble, err.Error())
+		return nil
+	}
+	s.Connectors, s.NotificationsPending, s.NotificationsUndelivered = leads.Connectors, leads.NotificationsPending, leads.NotificationsUndelivered
+	known := func(trouble string) bool { return slices.Contains(s.Trouble, trouble) }
+	s.Trouble = append(s.Trouble, slices.DeleteFunc(leads.Trouble, known)...)
+	return nil
 }
 
 // connectorLine is what a route's connector does.
