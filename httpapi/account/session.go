@@ -86,11 +86,12 @@ func (v *visit) over(err error) bool {
 	return p.Code == domain.Unauthorized || p.Code == domain.ProjectDisabledCode
 }
 
-// SaveSession renews the cookie, so that the idle time of the session begins again. It is called
-// before the answer is written.
+// SaveSession renews the cookie, so that the idle time of the session begins again, unless a script
+// asks, as an open page does by itself. It is called before the answer is written.
 func (v *visit) SaveSession() error {
 	now := domain.InstantOf(v.Now())
-	if !v.signedIn() || now < v.session.seen.Add(touchEvery) {
+	mode := v.Request.Header.Get("Sec-Fetch-Mode") // plain http has none
+	if !v.signedIn() || now < v.session.seen.Add(touchEvery) || mode != "" && mode != "navigate" {
 		return nil
 	}
 	v.session.seen = now

@@ -191,6 +191,29 @@ func TestLimitsOfASession(t *testing.T) {
 	})
 }
 
+// What a script asks for, as a page that nobody looks at does, is no use of the session.
+func TestAScriptDoesNotKeepASession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t)
+		for mode, lives := range map[string]bool{"cors": false, "same-origin": false, "navigate": true, "": true} {
+			f.cookie = ""
+			f.signIn()
+			for range 40 {
+				time.Sleep(time.Minute)
+				r := httptest.NewRequest(http.MethodGet, "http://pay.example.com/account/events", nil)
+				if mode != "" {
+					r.Header.Set("Sec-Fetch-Mode", mode)
+				}
+				f.do(r)
+			}
+			if f.in() != lives {
+				t.Errorf("Sec-Fetch-Mode %q: after 40 minutes the session lives: %t", mode, !lives)
+			}
+		}
+	})
+}
+
 // A project's own limits and its signing out end the sessions that have begun.
 func TestLimitsChangeUnderASession(t *testing.T) {
 	t.Parallel()
