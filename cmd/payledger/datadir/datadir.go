@@ -11,10 +11,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"payledger/cmd/payledger/cli"
@@ -216,6 +218,28 @@ func (d Dir) mustBePrivate() error {
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		return cli.Errorf(cli.ExitDirectory, "other users can write to the data directory %[1]s (mode %#[2]o), so they can replace the log and its keys: "+
 			"run \"chmod go-w %[1]s\", or use a directory inside it that only you can write to", d, mode)
+	}
+	return d.MustBeOwn()
+}
+
+// MustBeOwn refuses root the log of another user, or the directory for one, who could not open what
+// root makes in it. Neither need exist.
+func (d Dir) MustBeOwn() error {
+	for _, name := range []string{d.Ledger(), string(d)} {
+		info, err := os.Stat(name)
+		if err != nil {
+			continue
+		}
+		of, known := info.Sys().(*syscall.Stat_t)
+		if !known || of.Uid == 0 || os.Geteuid() != 0 {
+			return nil
+		}
+		uid := strconv.FormatUint(uint64(of.Uid), 10)
+		as := "sudo -u '#" + uid + "'"
+		if u, err := user.LookupId(uid); err == nil {
+			as = "runuser -u " + u.Username + " --"
+		}
+		return cli.Errorf(cli.ExitDirectory, "%s belongs to another user, who could not open what root writes there: run \"%s payledger …\"", d, as)
 	}
 	return nil
 }

@@ -205,7 +205,7 @@ func (r *restoring) hold() error {
 		return cli.Errorf(cli.ExitDirectory, "%s is a node of a cluster: without its ledger.db, \"payledger serve\" takes the log of another node; "+
 			"to go back to a backup, take the directory out of its cluster first, with \"payledger cluster leave\"", r.Data)
 	}
-	if err := r.readExpected(); err != nil {
+	if err := errors.Join(r.Data.MustBeOwn(), r.readExpected()); err != nil {
 		return err
 	}
 	var err error
