@@ -33,13 +33,16 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := strings.Replace(deployed(t, "payledger.service"), "/usr/local/bin/payledger", program, 1)
+	unit := strings.ReplaceAll(deployed(t, "payledger.service"), "/usr/local/bin/payledger", program)
 	file := filepath.Join(t.TempDir(), "payledger.service")
 	if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(analyze, "--man=no", "verify", file).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
+	}
+	if !strings.Contains(unit, "\nExecReload="+program+" routes reload --data /var/lib/payledger\n") {
+		t.Error("systemctl reload does not read the routes file again")
 	}
 	// 2.0 of 10: the lower the better.
 	if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", file).CombinedOutput(); err != nil {
@@ -70,6 +73,9 @@ func TestImageInstructions(t *testing.T) {
 	build, image, ok := strings.Cut(text, "\nFROM scratch\n")
 	if !ok || strings.Contains(image, "FROM ") || strings.Contains(image, "RUN ") {
 		t.Error("the image is not from scratch")
+	}
+	if strings.Contains(deployed(t, "Dockerfile.dockerignore"), "testdata") {
+		t.Error("the build sees less than the commit has, so the image's version is +dirty")
 	}
 	goVersion := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(goMod(t))
 	if !strings.Contains(build, "FROM golang:"+goVersion[1]+"-") || !strings.Contains(build, "CGO_ENABLED=0 go build") {
