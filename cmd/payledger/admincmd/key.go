@@ -65,7 +65,7 @@ type keyRename struct {
 	Anyway
 	ProjectID string `arg:"" help:"Project the key belongs to." json:"project_id"`
 	KeyID     string `arg:"" help:"Key to rename, as \"key list\" shows it." json:"key_id"`
-	Name      string `arg:"" help:"What you will know the key by in lists, up to 64 characters; '' for no name." json:"name"`
+	Name      string `arg:"" help:"What you will know the key by in lists, up to 64 characters; \"\" for no name." json:"name"`
 }
 
 // Run renames the key.

@@ -18,13 +18,15 @@ type ClusterStatus struct{ Directory }
 
 // Help is shown by --help.
 func (ClusterStatus) Help() string {
-	return `Asks the server that runs on the directory, and it asks the other nodes.
+	return `Asks the server that runs on the directory, and it asks the other nodes. A node is
 
-ROLE     leader (writes the log, collects payments, sends webhooks), follower, stopped (its log
-         differs: stop its server, move ledger.db away, start it again), waiting (for other
-         nodes: there is no leader) or silent (it does not answer)
-VERSION  of the node's program
-LAG      groups of commits that the node knows of and does not have yet
+  leader    writes the log, collects payments, sends webhooks
+  follower  takes part, and sends requests on to the leader
+  stopped   its log differs: stop its server, move ledger.db away, start it again
+  waiting   for other nodes: there is no leader
+  silent    does not answer
+
+LAG is how many groups of commits the node knows of and does not have yet.
 
 Exit code 0: all nodes take part, one of them as the leader; 1: they do not, or no server answers.`
 }
