@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"payledger/cmd/payledger/cli"
@@ -63,7 +64,7 @@ func (c ClusterStatus) Run(a *cli.App) error {
 			err = errors.Join(err, a.PrintJSON(n))
 		}
 		if !leads(n) && n.Role != wire.RoleFollower {
-			apart = errors.Join(apart, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
+			apart = errors.Join(apart, fmt.Errorf("node %s takes no part, it is %s", n.Node, strings.TrimSuffix(string(n.Role)+": "+n.Trouble, ": ")))
 		}
 		if n.Here {
 			n.Node += " (here)"

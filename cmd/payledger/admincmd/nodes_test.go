@@ -42,7 +42,8 @@ func TestClusterStatusNeedsALeader(t *testing.T) {
 	for _, c := range []struct{ roles, want string }{
 		{"leader follower follower", ""},
 		{"follower follower follower", "no node is the leader"},
-		{"leader follower stopped", "node c takes no part: its log differs"},
+		{"leader follower stopped", "node c takes no part, it is stopped: its log differs"},
+		{"leader follower waiting", "node c takes no part, it is waiting"},
 	} {
 		var rows []string
 		for i, role := range strings.Fields(c.roles) {
