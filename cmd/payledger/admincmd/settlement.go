@@ -148,6 +148,9 @@ func todo(d settlement.Difference) string {
 
 // Run prints the differences.
 func (c Reconcile) Run(a *cli.App) error {
+	if c.CSV && a.JSON {
+		return cli.Errorf(cli.ExitUsage, "--csv and --json: give one of them")
+	}
 	var raw jsontext.Value
 	return ask(a, c, "GET /admin/reconcile", &raw, func() error {
 		var r wire.Reconciliation
