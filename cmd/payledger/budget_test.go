@@ -77,13 +77,13 @@ func budgets() []budget {
 		{"the merchant's API", 2524, []string{"httpapi/merchant", "httpapi/wire"}},
 		{"one form of requests, errors and limits", 2499, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 883, []string{"httpapi/checkout"}},
-		{"account", 3691, []string{
+		{"account", 3694, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},
 		{"documents", 343, []string{"httpapi/docs"}},
 		{"the operator's API", 743, []string{"httpapi/admin"}},
-		{"commands", 2364, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
-		{"composition and data directory", 2940, []string{
+		{"commands", 2366, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
+		{"composition and data directory", 2947, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},
