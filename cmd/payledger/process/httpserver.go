@@ -17,14 +17,16 @@ import (
 
 // Listen opens the address that a flag names.
 func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
-	l, err := conns.Listen(ctx, addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
+	switch l, err := conns.Listen(ctx, addr); {
+	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, cli.Errorf(cli.ExitAddress, "--%s %s: address already in use: choose another one, or port 0 for any free port", flag, addr)
-	}
-	if err != nil {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, cli.Errorf(cli.ExitAddress, "--%s %s: not an address of this machine: choose one that is", flag, addr)
+	case err != nil:
 		return nil, cli.Errorf(cli.ExitAddress, "--%s %s: %w: want HOST:PORT", flag, addr, err)
+	default:
+		return l, nil
 	}
-	return l, nil
 }
 
 // OnLoopback puts an address without a host on loopback.
