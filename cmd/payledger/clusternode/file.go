@@ -51,6 +51,9 @@ type Address struct {
 	Address string `json:"address"` // HOST:PORT
 }
 
+// String is the node as the list of "cluster init" has it.
+func (a Address) String() string { return a.Name + "=" + a.Address }
+
 // Cluster is a directory's part in a cluster: cluster.json and the key.
 type Cluster struct {
 	Format string    `json:"format"`
