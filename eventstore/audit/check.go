@@ -270,7 +270,7 @@ func (c *checker) finish() {
 	default:
 		r.Completeness = covered.completeness(c.last, c.options.Missing)
 		if r.NoDetails > 0 {
-			r.Completeness.Reason += fmt.Sprintf("; the details of %d payments were not in what the log was restored from", r.NoDetails)
+			r.Completeness.Reason += fmt.Sprintf("; what the log was restored from had no details of %d of the payments", r.NoDetails)
 		}
 	}
 }

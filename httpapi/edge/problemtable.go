@@ -151,8 +151,8 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.PayoutNotFound, http.StatusNotFound, "Payout not found",
-			"There is no payout with this id. payledger payout list --json shows the ids.",
-			"Administration only: no payout has the id. <code>payledger payout list --json</code> shows payouts with their ids.",
+			"There is no payout with this id. payledger payout list shows the ids.",
+			"Administration only: no payout has the id. <code>payledger payout list</code> shows payouts with their ids.",
 		},
 		{
 			domain.PathNotFound, http.StatusNotFound, "Path not found",
