@@ -191,7 +191,7 @@ func TestLimitsOfASession(t *testing.T) {
 	})
 }
 
-// What a script asks for, as a page that nobody looks at does, is no use of the session.
+// A request of a script does not renew the session: an open page makes such requests by itself.
 func TestAScriptDoesNotKeepASession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

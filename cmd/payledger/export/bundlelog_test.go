@@ -124,7 +124,7 @@ func TestBundleLogReadsFromAnyPosition(t *testing.T) {
 	}
 }
 
-// Asked to stop, nobody reads a bundle of many GB to its end.
+// A bundle may have many GB: when its context ends, reading ends.
 func TestBundleIsReadNoFurtherWhenAskedToStop(t *testing.T) {
 	t.Parallel()
 	b, _ := bundleOf(t, 10, 0, "")
