@@ -26,13 +26,13 @@ or of all, and gets every one of them, regardless of other readers. Programs tha
 same consumer share its events.
 
 A consumer NAME connects to --nats-listen as user NAME, with inboxes under _INBOX_NAME, and
-pulls from the durable consumer NAME with explicit acknowledgement. It may do nothing else.
+pulls from the durable consumer NAME with explicit acknowledgement. It may also ask what the
+payments it reads of are for, and one of all projects hears the log's checkpoints; nothing else.
 An event comes again until it is acknowledged, and after a crash acknowledged ones may come
 again too: tell them apart by ce-id. None is skipped, even when nats/ was deleted.
 
 The consumers are in the log, with hashes of their passwords; how far they got is in
-DIR/nats-consumers.json, without which they begin again. With --nats-url the users of NATS are
-managed on that server instead.`
+DIR/nats-consumers.json, without which they begin again. With --nats-url that server has the users.`
 }
 
 type consumerCreateCmd struct {

@@ -75,9 +75,6 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []install
 		r := reader(c)
 		if i == 0 {
 			r.connections = maxOutsideConnections
-			r.imports = append(r.imports, imported("stream", bus.CheckpointsSubject))
-			r.subscribe = append(r.subscribe, bus.CheckpointsSubject)
-			exports = append(exports, export("stream", bus.CheckpointsSubject, r.name, ""))
 		}
 		exports = append(exports,
 			export("service", bus.InfoSubject(c.Name), r.name, ""),
@@ -86,7 +83,7 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []install
 		names, outside = append(names, r.name), outside+r.String()
 	}
 	readers := strings.Join(names, ", ")
-	for _, s := range bus.PaymentSubjects("*") {
+	for _, s := range append(bus.PaymentSubjects("*"), bus.CheckpointsSubject) {
 		exports = append(exports, export("stream", s, readers, ""))
 	}
 	exports = append(exports,
@@ -133,15 +130,18 @@ imports: [%s]
 // their inboxes, or subjects of events that they listen on, in a request, and
 // JetStream would answer there.
 func reader(c installation.Consumer) account {
-	info, next, ack := bus.InfoSubject(c.Name), bus.NextSubject(c.Name), bus.AckSubject(c.Name)
-	details := bus.DetailsSubject(cmp.Or(c.ProjectID, "*"), "*")
+	info, next, ack, details := bus.InfoSubject(c.Name), bus.NextSubject(c.Name), bus.AckSubject(c.Name), bus.DetailsSubject(cmp.Or(c.ProjectID, "*"), "*")
+	hears := bus.ConsumerSubjects(c)
+	if c.ProjectID == "" {
+		hears = append(hears, bus.CheckpointsSubject)
+	}
 	a := account{
 		name: readerPrefix + c.Name, user: Credential{c.Name, c.Password}, connections: maxConsumerConnections,
 		imports:   []string{imported("service", info), imported("service", next), imported("service", ack), imported("service", details), noAPI()},
 		publish:   []string{info, next, ack, details},
-		subscribe: append(bus.ConsumerSubjects(c), "_INBOX_"+c.Name+".>"),
+		subscribe: append(hears, "_INBOX_"+c.Name+".>"),
 	}
-	for _, s := range bus.ConsumerSubjects(c) {
+	for _, s := range hears {
 		a.imports = append(a.imports, imported("stream", s))
 	}
 	return a

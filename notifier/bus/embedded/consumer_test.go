@@ -182,6 +182,16 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 		}
 	}
 	asks(t, ledger, shop, books)
+	heard, err := books.SubscribeSync(bus.CheckpointsSubject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(books.Flush(), ledger.NATS().Publish(bus.CheckpointsSubject, []byte("signed"))); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := heard.NextMsg(healthtest.Patience); err != nil || string(m.Data) != "signed" {
+		t.Errorf("a consumer of all projects hears of checkpoints %v, %v", m, err)
+	}
 	js, err := jetstream.New(shop)
 	if err != nil {
 		t.Fatal(err)

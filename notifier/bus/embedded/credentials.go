@@ -15,7 +15,7 @@ type Credential struct {
 
 // Credentials are those with which others may use the embedded NATS server.
 //
-// The subscriber reads events of payments and the log's checkpoints, and
+// The subscriber reads events of payments and the log's checkpoints, asks what payments are for, and
 // nothing else: events live on bus.PaymentSubjects and from the
 // beginning through the consumer "subscriber" of the JetStream stream EVENTS,
 // checkpoints live on payledger.v1.checkpoints. Its inboxes begin with
