@@ -29,7 +29,7 @@ const (
 // SettlementLine is a line of a report with what it was found to be.
 type SettlementLine struct {
 	settlement.Entry
-	Resolved  bool   `json:"resolved"` // the operator has taken it out of suspense
+	Resolved  bool   `json:"resolved"` // it was taken out of suspense, by the operator or by itself
 	ProjectID string `json:"project_id,omitzero"`
 
 	// Says is what will be recorded of the payment's dispute, of a line that is not recorded yet.
