@@ -237,7 +237,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.NATSExternal, http.StatusConflict, "No NATS consumers to manage here",
 			"The server runs with --nats-url, so the users of NATS are managed there. Make a user there in a separate account, and a durable pull consumer of EVENTS with the filters payledger.v1.events.PROJECT.payment.>, ….refund.> and ….return.> (* in place of PROJECT for all) and explicit acknowledgement; export to that account only CONSUMER.INFO, CONSUMER.MSG.NEXT and ACK of that consumer by its full name.",
-			"Administration only: the server runs with <code>--nats-url</code>, on a NATS server whose users and consumers its own operator manages, or it is a node of a cluster, whose NATS servers take no clients. The detail says which, and what to do instead.",
+			"Administration only: the server runs with <code>--nats-url</code>, on a NATS server whose users and consumers its own operator manages. The detail says what to do instead.",
 		},
 		{
 			domain.RefundedAtProvider, http.StatusConflict, "Refunded at the provider",
