@@ -29,9 +29,9 @@ import (
 	"payledger/eventstore"
 )
 
-// commandLine is the command tree. Every flag can also be set by an environment
-// variable PAYLEDGER_<FLAG> or in the file named by --config, in this order
-// of precedence: flag, environment, file, default.
+// commandLine is the command tree. Flags can also be set by an environment variable,
+// PAYLEDGER_<FLAG> unless their tag env has another or none, and those that have one in the
+// file named by --config, in this order of precedence: flag, environment, file, default.
 type commandLine struct {
 	Config configFile `help:"Read flags from this JSON file: an object from flag names to values." placeholder:"FILE"`
 	JSON   bool       `help:"Print data as JSON: one object on one line, of a list one line for each row." name:"json"`

@@ -89,7 +89,7 @@ func pageOf(n *kong.Node, version string) string {
 	}
 	for _, f := range n.Flags { // the program's own are those that every command takes
 		if !f.Hidden {
-			options = append(options, [2]string{".B " + escaped(f.String()), f.Help})
+			options = append(options, [2]string{".B " + escaped(f.String()), kong.DefaultHelpValueFormatter(f.Value)})
 		}
 	}
 	p.list("ARGUMENTS", arguments)
@@ -97,8 +97,8 @@ func pageOf(n *kong.Node, version string) string {
 	p.list("OPTIONS", options)
 	if root {
 		p.section("ENVIRONMENT")
-		p.paragraphs("Each flag can be set by PAYLEDGER_ and its name in capitals, with _ in place of -: " +
-			"PAYLEDGER_PUBLIC_URL for --public-url. The order is: flag, environment, the file of --config, default.")
+		p.paragraphs("A flag can be set by the variable that stands beside it, such as PAYLEDGER_PUBLIC_URL for --public-url. " +
+			"The order is: flag, environment, the file of --config, default.")
 	}
 	p.section("SEE ALSO")
 	p.WriteString(".BR payledger (1)\n")
