@@ -21,7 +21,7 @@ import (
 // logCmd is what makes the log evidence: the key and the checkpoints.
 type logCmd struct {
 	Key        logKeyCmd        `cmd:"" help:"Print the key that the log's checkpoints are verified with."`
-	Checkpoint logCheckpointCmd `cmd:"" help:"Print a fresh signed checkpoint of the log."`
+	Checkpoint logCheckpointCmd `cmd:"" help:"Print a signed checkpoint of the log."`
 	WitnessKey logWitnessKeyCmd `cmd:"" help:"Make the key of a witness, who vouches for checkpoints with a copy of the log."`
 	Cosign     logCosignCmd     `cmd:"" help:"Vouch for a checkpoint: compare it with a copy of the log and sign it too."`
 }
@@ -68,9 +68,9 @@ type logCheckpointCmd struct{ admincmd.Directory }
 
 // Help is shown by --help.
 func (logCheckpointCmd) Help() string {
-	return `It covers every event recorded so far. Keep it where nobody who can change the log can
-change it too: "payledger verify --checkpoint FILE" then tells whether anything up to it was
-altered or is missing. The text is a C2SP signed note (c2sp.org/tlog-checkpoint).`
+	return `It covers every event recorded so far, or where nothing can be written is the newest of before.
+Keep it where nobody who can change the log can: "payledger verify --checkpoint FILE" then tells
+whether anything up to it was altered or is missing. It is a C2SP signed note (c2sp.org/tlog-checkpoint).`
 }
 
 // signedCheckpoint is a checkpoint as --json prints it.
