@@ -63,7 +63,7 @@ func (c SettlementShow) Run(a *cli.App) error {
 type SettlementResolve struct {
 	Anyway
 	Line     string `arg:"" help:"Report and number of the line: cards:po_1/17." json:"-"`
-	Payment  string `xor:"to" required:"" help:"It is for this payment, whose amount it clears in the payment's own currency." placeholder:"PAYMENT_ID" json:"payment_id,omitzero"`
+	Payment  string `xor:"to" required:"" help:"It is for this payment, whose amount it clears in the payment's own currency. Give just one of --payment, --fee and --write-off." placeholder:"PAYMENT_ID" json:"payment_id,omitzero"`
 	Fee      bool   `xor:"to" required:"" help:"It is a fee of the provider." json:"-"`
 	WriteOff bool   `xor:"to" required:"" help:"Nobody will pay it, or take it back." json:"-"`
 	Reason   string `required:"" help:"Why, for the auditor." json:"reason"`
