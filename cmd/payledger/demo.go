@@ -23,8 +23,8 @@ type demoCmd struct {
 	Data string `help:"Keep everything in this directory. Default: a temporary one, removed at the end." placeholder:"DIR"`
 
 	Webhook    bool   `help:"Set up a webhook endpoint for \"payledger listen\" on this machine, print its secret and how to listen. Sets --webhook-allow-private."`
-	Nodes      int    `help:"1, or 3: a cluster of three processes, any of which may be killed. --listen is the address of the first; the others have the next two ports. Default: 1." default:"1" enum:"1,3" placeholder:"N"`
 	WebhookURL string `help:"The same for an endpoint of yours. Default with --webhook: http://127.0.0.1:8099/." placeholder:"URL" name:"webhook-url"`
+	Nodes      int    `help:"1, or 3: a cluster of three processes, any of which may be killed. --listen is the address of the first; the others have the next two ports. Default: 1." default:"1" enum:"1,3" placeholder:"N"`
 	service.Flags
 }
 
