@@ -167,7 +167,7 @@ func (c logCosignCmd) Run(a *cli.App) error {
 	if err != nil {
 		return cli.Errorf(cli.ExitUsage, "--key %s: %w", c.Key, err)
 	}
-	given, err := datadir.ReadTrustAnchors([]string{c.Checkpoint}, []string{c.VerifierKey})
+	given, err := datadir.ReadTrustAnchors("<checkpoint>", []string{c.Checkpoint}, []string{c.VerifierKey})
 	if err != nil {
 		return err
 	}

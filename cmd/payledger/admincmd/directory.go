@@ -80,7 +80,7 @@ func (t Trust) Given() bool { return len(t.Checkpoint)+len(t.VerifierKey) > 0 }
 
 // Anchors reads what the flags name.
 func (t Trust) Anchors() (datadir.TrustAnchors, error) {
-	return datadir.ReadTrustAnchors(t.Checkpoint, t.VerifierKey)
+	return datadir.ReadTrustAnchors("--checkpoint", t.Checkpoint, t.VerifierKey)
 }
 
 // Name is what is read.

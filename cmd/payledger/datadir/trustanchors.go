@@ -21,15 +21,15 @@ type TrustAnchors struct {
 	Quorum      int // how many of Witnesses must vouch for a checkpoint
 }
 
-// ReadTrustAnchors reads the files of checkpoints and the keys.
-func ReadTrustAnchors(checkpoints, keys []string) (p TrustAnchors, err error) {
+// ReadTrustAnchors reads the files of checkpoints, which the command line names as from, and the keys.
+func ReadTrustAnchors(from string, checkpoints, keys []string) (p TrustAnchors, err error) {
 	for _, name := range checkpoints {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			return p, cli.Errorf(cli.ExitUsage, "--checkpoint: %w", err)
+			return p, cli.Errorf(cli.ExitUsage, "%s: %w", from, err)
 		}
 		if len(b) > translog.MaxCheckpoint {
-			return p, cli.Errorf(cli.ExitUsage, "--checkpoint %s: not a checkpoint, it has %d bytes", name, len(b))
+			return p, cli.Errorf(cli.ExitUsage, "%s %s: not a checkpoint, it has %d bytes", from, name, len(b))
 		}
 		p.Checkpoints = append(p.Checkpoints, audit.Checkpoint{Name: name, Signed: b})
 	}

@@ -74,7 +74,7 @@ func (r *restoring) scratch() (_ *datadir.Scratch, err error) {
 // prepare collects the checkpoints and the keys that open them, and finds the
 // log's id.
 func (r *restoring) prepare(o *audit.Options, pack datadir.KeyPack) error {
-	given, err := datadir.ReadTrustAnchors(r.Checkpoint, r.VerifierKey)
+	given, err := datadir.ReadTrustAnchors("--checkpoint", r.Checkpoint, r.VerifierKey)
 	if err != nil {
 		return err
 	}
