@@ -1,6 +1,7 @@
 // Package domain holds the business rules of payledger as pure code: amounts,
 // ids, statuses, events, and the aggregate Payment, which owns its refunds. The
-// other aggregates are in domain/projects and domain/installation.
+// other aggregates are in domain/projects, domain/installation, domain/deliveries
+// and domain/settlement.
 //
 // An aggregate is a value with two methods. Decide returns the event, if any,
 // that a command leads to; Evolve returns the value after an event. Neither

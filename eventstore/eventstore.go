@@ -2,8 +2,8 @@
 //
 // A Store appends records to streams under optimistic concurrency and numbers
 // all of them with one position, from 1 and without gaps. When Append returns, the
-// records are on disk. Two stores exist: bolt, a file, and memory, for tests and
-// fault injection; both pass storetest.
+// records are on disk. Three stores exist: bolt, a file; replog, which keeps it on three
+// nodes; and memory, for tests and fault injection. All pass storetest.
 //
 // The Codec turns domain events into the bytes that are stored and back;
 // Execute runs a command against a stream.

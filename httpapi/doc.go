@@ -5,11 +5,13 @@
 //	edge      a request in, an answer out
 //	wire      the JSON shapes
 //	merchant  what merchants can have done, as functions and as handlers
+//	webhooks  the same for their endpoints and deliveries
 //	docs      the documentation and the pages of error codes
 //	checkout  the customer's payment page
 //	account   the merchant's account
 //	admin     the operator's socket, a handler of its own
-//	conns     the bounds on connections; ui what the pages share
+//	peer      the port at which the nodes of a cluster reach each other
+//	conns     the bounds on connections; ui what the pages share; strictjson reads bodies
 //
 // A request under /v1 is checked in this order, and the first check that
 // refuses it decides the answer:

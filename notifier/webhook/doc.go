@@ -13,6 +13,7 @@
 //	Webhook-Timestamp  when this attempt began, in Unix seconds
 //	Webhook-Signature  "v1," and the signature; one for each secret, the newest first
 //	Webhook-Attempt    1, 2, 3, …
+//	Traceparent        that of the attempt or the event, where there is one
 //
 // Ids, timestamps and signatures are those of Standard Webhooks
 // (https://www.standardwebhooks.com), so any of its libraries verifies them.
