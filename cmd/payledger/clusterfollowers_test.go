@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +33,43 @@ func TestFollowersAnswerAsTheLeader(t *testing.T) {
 		sessionsOnEveryNode(t, n, func(node int) { n.start(top, node) })
 	})
 	t.Run("rates", func(t *testing.T) { ratesAmongNodes(t, n) })
+}
+
+// TestFormerLeaderForgetsTheWork has a leader warn of a payment that its provider's connector was
+// taken from, and another node lead: the former one says no more of it, nor of other work.
+func TestFormerLeaderForgetsTheWork(t *testing.T) {
+	t.Parallel()
+	n, p := newNodes(t), playAdapter(t)
+	s := &till{provider: p, routes: filepath.Join(t.TempDir(), "routes.json")}
+	s.setRoutes(t, fmt.Sprintf(`{"rules":[{"route":"real"}],"connectors":{"real":%s}}`, p.settings))
+	n.under, n.flags = append([]string{"env"}, p.env...), []string{"--routes", s.routes, "--admin-listen", "127.0.0.1:0"}
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	s.server = n.servers[0]
+	b := s.create(t)
+	s.becomes(t, paymentPath(b), "awaiting_payment")
+	s.handOver(t, b)
+	s.setRoutes(t, `[{"route":"other"}]`)
+	for _, one := range n.servers {
+		one.kill()
+	}
+	n.start(t, 0, 1, 2)
+	was := n.leader(t, 0)
+	s.server = n.servers[was]
+	warns := func() bool {
+		return strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+"/readyz", nil).Body), "The route real has no connector any more")
+	}
+	eventually(t, "the leader warns", warns)
+	work := regexp.MustCompile(`payledger_(?:[a-z]+_up|connector_missing|connector_open|collector_payments|signals_[a-z_]+)\b`)
+	if found := work.FindAllString(string(s.scrape(t)), -1); len(found) < 15 {
+		t.Errorf("the leader's metrics have only %q", found)
+	}
+	n.becomes(t, (was+1)%3)
+	eventually(t, "the former leader is well", func() bool { return !warns() })
+	eventually(t, "the former leader's metrics have nothing of the work", func() bool {
+		found := work.FindAllString(string(s.scrape(t)), -1)
+		return !slices.ContainsFunc(found, func(name string) bool { return name != "payledger_nats_server_up" })
+	})
 }
 
 // everyNode runs a check for each node, the leader last.

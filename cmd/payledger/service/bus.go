@@ -89,7 +89,7 @@ func (a *app) openRoutes(context.Context) (part process.Part, err error) {
 	a.routes.watch(a.metrics)
 	a.collector = collect.New(collect.Config{
 		Ledger: a.ledger, IDs: a.ids, Now: time.Now, Routes: a.routes.set, Views: a.views, Signal: connector.NewSender(a.conn.NATS()).Send,
-		ReturnURL: a.links.ReturnURL, Paused: a.acts.paused, Log: a.Log, Metrics: a.metrics, Tracer: a.tracer,
+		ReturnURL: a.links.ReturnURL, Paused: a.acts.paused, Log: a.Log, Metrics: a.duties, Tracer: a.tracer,
 	})
 	a.metrics.MustRegister(newLabelled("payledger_attempts_success_ratio",
 		"Paid ones of the attempts that ended in the last 24 hours; NaN when none did.", "route", a.successRates))
@@ -101,9 +101,9 @@ func (a *app) openRoutes(context.Context) (part process.Part, err error) {
 	}
 	a.routes.loaded()
 	a.enforcer = signals.New(signals.Config{
-		Conn: a.conn, Ledger: a.ledger, LogID: a.store.LogID(), IDs: a.ids, Routes: a.routes.set.Names, Log: a.Log, Metrics: a.metrics,
+		Conn: a.conn, Ledger: a.ledger, LogID: a.store.LogID(), IDs: a.ids, Routes: a.routes.set.Names, Log: a.Log, Metrics: a.duties,
 	})
-	a.published = bus.NewCheckpoints(a.conn, a.store.LogID(), a.Log, a.metrics)
+	a.published = bus.NewCheckpoints(a.conn, a.store.LogID(), a.Log, a.duties)
 	return process.Part{Run: a.routes.run}, nil
 }
 
@@ -115,13 +115,13 @@ const checkWait = 5 * time.Second
 // leader of a cluster. It fails only for causes that the operator must remove; an unavailable
 // JetStream is waited for.
 func (a *app) startDuties(ctx context.Context, parts *process.Parts, metrics prometheus.Registerer) error {
+	metrics.MustRegister(a.duties)
 	copier := relay.New(relay.Config{Conn: a.conn, Store: a.store, LogID: a.store.LogID(), Log: a.Log, Metrics: metrics})
 	a.consumers.Attach(copier.Durables())
 	if a.NATS.URL != "" {
 		ctx, cancel := context.WithTimeout(ctx, checkWait)
 		defer cancel()
-		var foreign *bus.ForeignStreamError
-		if err := copier.Check(ctx); errors.As(err, &foreign) {
+		if foreign, ok := errors.AsType[*bus.ForeignStreamError](copier.Check(ctx)); ok {
 			return cli.Errorf(cli.ExitDirectory, "--nats-url: %w", foreign)
 		}
 	}

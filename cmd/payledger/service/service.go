@@ -133,8 +133,10 @@ type app struct {
 	settling  sync.Mutex      // see httpadmin.Config
 	stopping  context.Context // ends when streaming answers must end
 
-	// Of a server.
-	metrics   *prometheus.Registry                // nil for a command, which has none
+	// Of a server. metrics are nil for a command, which has none; duties are those of work that goes on
+	// in a node's next term, and are shown while it does it.
+	metrics, duties *prometheus.Registry
+
 	term      atomic.Pointer[prometheus.Registry] // those of a node while it is the leader
 	tracer    *tracing.Tracer                     // nil: nothing is traced
 	room      process.Connections
@@ -199,7 +201,7 @@ func (a *app) start(ctx context.Context, all []starter) error {
 // ready. The stop has a bound, see process.Shutdown.
 func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) error) (err error) {
 	end := process.NewShutdown(o.ShutdownTimeout, o.Log)
-	a := &app{Options: o, dir: d, parts: end.Parts, metrics: newMetrics()}
+	a := &app{Options: o, dir: d, parts: end.Parts, metrics: newMetrics(), duties: prometheus.NewRegistry()}
 	defer context.AfterFunc(ctx, end.Begin)()
 	serving := false
 	defer func() {

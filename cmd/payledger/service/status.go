@@ -13,9 +13,9 @@ import (
 
 // degraded says what waits although payments are recorded.
 func (a *app) degraded() []string {
-	all := slices.Concat(a.routes.degraded(), a.collector.Degraded())
-	if w := a.watchdog.Load(); w != nil {
-		all = slices.Concat(w.Degraded(), all)
+	all := a.routes.degraded()
+	if w := a.watchdog.Load(); w != nil { // the collector runs; what it found before may be over
+		all = slices.Concat(w.Degraded(), all, a.collector.Degraded())
 	}
 	return all
 }
