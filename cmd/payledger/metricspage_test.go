@@ -214,17 +214,65 @@ func TestAlerts(t *testing.T) {
 	var rules []rule
 	queries := dashboardQueries(t)
 	for i, title := range slices.Sorted(maps.Keys(queries)) {
-		rules = append(rules, rule{fmt.Sprintf("query:%d", i), variables.Replace(queries[title])})
+		queries[title] = variables.Replace(queries[title])
+		rules = append(rules, rule{fmt.Sprintf("query:%d", i), queries[title]})
 	}
-	content, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
-	if err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	write := func(name string, content any) string {
+		t.Helper()
+		text, err := json.Marshal(content) // JSON is YAML
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, name)
 	}
-	file := filepath.Join(t.TempDir(), "dashboard.yml") // JSON is YAML
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
+	run("check", "rules", write("dashboard.yml", map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}}))
+
+	// Each node of a cluster counts what all of them record: the dashboard shows it once.
+	type (
+		series struct {
+			Series string `json:"series"`
+			Values string `json:"values"`
+		}
+		sample struct {
+			Labels string  `json:"labels"`
+			Value  float64 `json:"value"`
+		}
+		check struct {
+			Expr string   `json:"expr"`
+			At   string   `json:"eval_time"`
+			Want []sample `json:"exp_samples"`
+		}
+	)
+	var recorded []series
+	for node, leads := range map[string]string{"a": "0x60", "b": "1x60", "c": "0x60"} {
+		recorded = append(recorded,
+			series{fmt.Sprintf(`payledger_cluster_leader{instance=%q}`, node), leads},
+			series{fmt.Sprintf(`payledger_payments_total{instance=%q,status="awaiting_payment",route="r"}`, node), "0+2x60"},
+			series{fmt.Sprintf(`payledger_payments_total{instance=%q,status="paid",route="r"}`, node), "0+1x60"},
+			series{fmt.Sprintf(`payledger_refunds_total{instance=%q,status="succeeded",route="r"}`, node), "0+3x60"},
+			series{fmt.Sprintf(`payledger_suspense_amount{instance=%q,currency="RUB"}`, node), "10.5x60"})
 	}
-	run("check", "rules", file)
+	var checks []check
+	for title, want := range map[string][]sample{
+		"Payments a minute A":  {{"{}", 2}},
+		"Payments by status A": {{`{status="awaiting_payment"}`, 10}, {`{status="paid"}`, 5}},
+		"Paid by route A":      {{`{route="r"}`, 5}},
+		"Refunds by status A":  {{`{status="succeeded"}`, 15}},
+		"On suspense A":        {{`{currency="RUB"}`, 10.5}},
+	} {
+		if queries[title] == "" {
+			t.Errorf("the dashboard has no query %q", title)
+		}
+		checks = append(checks, check{queries[title], "50m", want})
+	}
+	run("test", "rules", write("cluster.yml", map[string]any{
+		"evaluation_interval": "1m",
+		"tests":               []any{map[string]any{"interval": "1m", "input_series": recorded, "promql_expr_test": checks}},
+	}))
 }
 
 // requireTool finds a program on PATH. Without it the test is skipped, or fails
