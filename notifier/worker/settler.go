@@ -41,6 +41,8 @@ type settler struct {
 	lock   sync.Locker // held while lines are recorded
 	log    zerolog.Logger
 
+	trouble health.State
+
 	at       eventstore.Position // up to which the log is read; 0: nothing is
 	unknown  map[string][]inBook // lines in suspense of which something is not known yet, by their references
 	disputes map[string][]inBook // lines of disputes of which nothing was recorded yet, by their payments' ids
@@ -67,17 +69,14 @@ const (
 func newSettler(c Config) *settler {
 	return &settler{
 		ledger: c.Ledger, ids: c.IDs, views: c.Settlements, lock: c.Settling, log: c.Log,
+		trouble: health.State{Log: c.Log, Part: "matching of settlement lines"},
 		unknown: make(map[string][]inBook), disputes: make(map[string][]inBook),
 	}
 }
 
 func (s *settler) run(ctx context.Context) error {
 	step := func(ctx context.Context) (time.Duration, error) { return settlerEvery, s.step(ctx) }
-	return repeat(ctx, step, func(err error) {
-		if err != nil {
-			s.log.Error().Err(err).Msg("lines of settlement reports cannot be matched with later outcomes; it is tried until they can")
-		}
-	})
+	return repeat(ctx, step, s.trouble.Set)
 }
 
 // step does what the log has brought since the last one.

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
@@ -16,6 +19,7 @@ import (
 	"payledger/domain/settlement"
 	"payledger/eventstore"
 	"payledger/notifier/bustest"
+	"payledger/notifier/health/healthtest"
 )
 
 // books are the views of the settler, folded when they are read, and the import of reports.
@@ -276,6 +280,32 @@ func TestReportsAndOutcomesInAnyOrder(t *testing.T) {
 		other, saidThen := run("another order")
 		if !maps.Equal(one, other) || !slices.Equal(said, saidThen) {
 			rt.Fatalf("%v, %v\n%v, %v", one, said, other, saidThen)
+		}
+	})
+}
+
+// unread are books that cannot be read.
+type unread struct{ books }
+
+func (unread) EachBook(context.Context, func(eventstore.Stream) error) error {
+	return errors.New("the disk is full")
+}
+
+// TestSettlerTellsItsTroubleOnce: what prevents it for minutes is one line in the log.
+func TestSettlerTellsItsTroubleOnce(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.Routed(t)
+	synctest.Test(t, func(t *testing.T) {
+		var log healthtest.Buffer
+		s := newSettler(Config{Ledger: b.Ledger, IDs: b.IDs, Settlements: unread{b}, Settling: new(sync.Mutex), Log: zerolog.New(&log)})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		if err := s.run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "the disk is full") {
+			t.Errorf("%d lines:\n%s", n, log.String())
 		}
 	})
 }
