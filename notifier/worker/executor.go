@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -19,7 +20,12 @@ type executor struct {
 	log    zerolog.Logger
 }
 
-func executorOf(c Config) executor { return executor{c.Ledger, c.IDs, c.Log} }
+// maxLinesPerMinute bounds the log lines about single payments: what fails is tried again each second.
+const maxLinesPerMinute = 10
+
+func executorOf(c Config) executor {
+	return executor{c.Ledger, c.IDs, c.Log.Sample(&zerolog.BurstSampler{Burst: maxLinesPerMinute, Period: time.Minute})}
+}
 
 // payment is one that a view has found.
 type payment struct {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/bustest"
+	"payledger/notifier/health/healthtest"
 )
 
 // expiring runs an expirer until stop, on the bubble's clock moved by step.
@@ -194,6 +196,32 @@ func TestExpirerDoesNotSpin(t *testing.T) {
 			t.Error("not expired")
 		}
 		_ = stop()
+	})
+}
+
+// TestExpirerSaysSeldomWhatItCannotExpire: a payment whose record is damaged is tried each second, and
+// told some times a minute.
+func TestExpirerSaysSeldomWhatItCannotExpire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.NewBook(t)
+		b.Create(t, domain.MinLifetime)
+		damaged := &bustest.Failing{Store: b.Store, Left: make(chan error, 2000)}
+		for range cap(damaged.Left) {
+			damaged.Left <- errors.New("the record is damaged")
+		}
+		ledger, log := b.Ledger, new(healthtest.Buffer)
+		ledger.Store = damaged
+		e := newExpirer(Config{Ledger: ledger, IDs: b.IDs, Now: b.Now, Due: bustest.Views{Book: b}, Log: zerolog.New(log)})
+		ctx, cancel := context.WithTimeout(t.Context(), domain.MinLifetime+10*time.Minute)
+		defer cancel()
+		if err := e.run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		tried, said := cap(damaged.Left)-len(damaged.Left), strings.Count(log.String(), "a payment could not be expired")
+		if tried < 300 || said == 0 || said > 120 {
+			t.Errorf("told %d times of %d", said, tried)
+		}
 	})
 }
 
