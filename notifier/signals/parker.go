@@ -182,6 +182,7 @@ type parkedFill struct {
 	base    uint64 // how many were removed before the first check
 	alarmed bool
 	removed uint64 // by command
+	dropped uint64 // that gave way; what a command has removed since is no part of it
 }
 
 func (f *parkedFill) set(info *jetstream.StreamInfo) {
@@ -190,8 +191,9 @@ func (f *parkedFill) set(info *jetstream.StreamInfo) {
 	s := info.State
 	f.most = info.Config.MaxBytes
 	if !f.looked || goneFrom(s) < f.base+f.removed { // it is another JetStream stream
-		f.base, f.removed, f.looked = goneFrom(s), 0, true
+		f.base, f.removed, f.dropped, f.looked = goneFrom(s), 0, 0, true
 	}
+	f.dropped = max(f.dropped, goneFrom(s)-f.base-f.removed)
 	f.state = s
 	full := f.ratio()
 	switch {
@@ -227,5 +229,5 @@ func (f *parkedFill) took(n uint64) {
 func (f *parkedFill) gaveWay() float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return max(0, float64(goneFrom(f.state))-float64(f.base)-float64(f.removed))
+	return float64(f.dropped)
 }

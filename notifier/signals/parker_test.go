@@ -266,3 +266,27 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 		t.Errorf("%v are said to have given way", n)
 	}
 }
+
+// TestWhatGaveWayNeverFalls: a command takes signals between two checks, after others gave way. A counter
+// that fell would be taken for one that began anew.
+func TestWhatGaveWayNeverFalls(t *testing.T) {
+	t.Parallel()
+	var f parkedFill
+	f.log = zerolog.Nop()
+	check := func(lastSeq, msgs uint64, want float64) {
+		t.Helper()
+		f.set(&jetstream.StreamInfo{State: jetstream.StreamState{LastSeq: lastSeq, Msgs: msgs}})
+		if n := f.gaveWay(); n != want {
+			t.Errorf("%v gave way, want %v", n, want)
+		}
+	}
+	check(10, 10, 0)
+	check(14, 10, 4)
+	f.took(3)
+	if n := f.gaveWay(); n != 4 {
+		t.Errorf("%v gave way once a command has taken three, want 4", n)
+	}
+	check(14, 7, 4)
+	check(16, 7, 6)
+	check(2, 2, 0) // it is another JetStream stream
+}
