@@ -42,6 +42,8 @@ func TestSettlementGoesOn(t *testing.T) {
 	s.adminDo("POST", "/admin/settlements", opened("r", "01", 5)).want(201, "")
 	s.adminDo("POST", report+"/lines", batchOf(all[0])).want(200, "")
 	s.adminDo("POST", "/admin/settlements", opened("r", "01", 5)).want(200, "")
+	withFee := strings.ReplaceAll(opened("r", "01", 5), `"fee":"0.00","net":"7500.00"`, `"fee":"1.00","net":"7499.00"`) // the same file by another profile
+	s.adminDo("POST", "/admin/settlements", withFee).want(409, domain.SettlementDiffers)
 	s.adminDo("POST", "/admin/settlements", opened("other", "02", 5)).want(409, domain.SettlementOpen)
 	s.adminDo("POST", report+"/close", "").want(409, domain.SettlementDiffers)
 	s.adminDo("POST", report+"/lines", batchOf(all[2])).want(400, domain.InvalidParameter)        // 2 is not recorded

@@ -62,7 +62,7 @@ func (settlementImport) Help() string {
 	return `Prints what the lines are found to be and what they add up to. With --apply they are
 recorded, and booked, by a running server, which lets payments go first: while some are made, it takes
 about twice as long. The same file again changes nothing; one that was interrupted goes on
-where it stopped. A file with another content under the same id is refused.
+where it stopped. Another content under the same id is refused, and so is another --format.
 
 The form csv has a line of headings: kind (payment, refund, refund_returned, fee, dispute or other), reference,
 gross, fee, net, currency and settled_on (2026-11-20), and payment_id and refund_id, which are

@@ -70,7 +70,7 @@ type ReportsCommand interface {
 }
 
 // OpenReport begins to record a report. It is again the same file, or the one whose lines are being
-// recorded, where there is nothing to do.
+// recorded, where there is nothing to do. The same file read as other lines is another report.
 type OpenReport struct {
 	Report
 	At domain.Instant
@@ -87,7 +87,7 @@ func (r Reports) Decide(c ReportsCommand) (domain.Event, error) { return c.decid
 
 func (c OpenReport) decide(r Reports) (domain.Event, error) {
 	for _, one := range r.All {
-		if one.Report == c.Report.Report && one.SHA256 == c.SHA256 {
+		if one.Report == c.Report.Report && one.SHA256 == c.SHA256 && one.Summary.same(c.Summary) {
 			return nil, nil
 		}
 		if one.Report == c.Report.Report || one.SHA256 == c.SHA256 {

@@ -150,6 +150,8 @@ func TestReports(t *testing.T) {
 		}
 		return r
 	}
+	otherwise := report("a", 1)
+	otherwise.Summary = settlement.Summary{}.Add(line(settlement.KindPayment, 150000, 4501))
 	opened := settlement.ReportOpened{Report: report("a", 1).Report}
 	closed := settlement.ReportClosed{Route: "cards", Report: "a"}
 	for name, c := range map[string]struct {
@@ -161,6 +163,8 @@ func TestReports(t *testing.T) {
 		"the first":                  {evolve(), report("a", 1), settlement.TypeReportOpened, ""},
 		"the same, half recorded":    {evolve(opened), report("a", 1), "", ""},
 		"the same again":             {evolve(opened, closed), report("a", 1), "", ""},
+		"the same, read otherwise":   {evolve(opened), otherwise, "", domain.SettlementDiffers},
+		"recorded, read otherwise":   {evolve(opened, closed), otherwise, "", domain.SettlementDiffers},
 		"other bytes":                {evolve(opened, closed), report("a", 2), "", domain.SettlementDiffers},
 		"the same bytes as another":  {evolve(opened, closed), report("b", 1), "", domain.SettlementDiffers},
 		"another, while one is open": {evolve(opened), report("b", 2), "", domain.SettlementOpen},

@@ -251,8 +251,8 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.SettlementDiffers, http.StatusConflict, "Another report",
-			"The file, or the id of the report, was imported before, but not both together; or the recorded lines do not add up to the sums that the report began with.",
-			"Administration only: a report is named by the provider's id and by the SHA-256 of its file. The same file under another id would book its money twice, and other bytes under the same id would change what is recorded, so both are refused. <code>payledger settlement list</code> shows what was imported.",
+			"The file, or the id of the report, was imported before, but not both together, or not read in the same form (--format); or the recorded lines do not add up to the sums that the report began with.",
+			"Administration only: a report is named by the provider's id and by the SHA-256 of its file. The same file under another id would book its money twice, and other bytes under the same id, or the same bytes read in another form, would change what is recorded, so these are refused. <code>payledger settlement list</code> shows what was imported.",
 		},
 		{
 			domain.PayoutDiffers, http.StatusConflict, "Another payout",
