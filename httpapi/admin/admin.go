@@ -194,7 +194,7 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the leader
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
-//	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
+//	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the late funds that came to suspense, with reason and reference
 //	GET    /admin/events?after=&project=&payment=&follow=true → JSON lines {"position","event"}
 //	GET    /admin/events?whole={project} → likewise, with {"position","leaf"} for what does not concern the project
 //	GET    /admin/acts?after=&project=  → JSON lines likewise: what operators did, and merchants' keys besides creating payments

@@ -73,7 +73,7 @@ func (a *admin) statement(x *edge.Exchange) error {
 	})
 }
 
-// lateFunds answers GET /admin/balance/late-funds, oldest first.
+// lateFunds answers GET /admin/balance/late-funds, oldest first: what came, not what left suspense.
 func (a *admin) lateFunds(x *edge.Exchange) error {
 	return journal(a, x, "adminLateFunds", domain.Suspense, func(l books.JournalLine) (wire.LateFunds, bool, error) {
 		v := wire.LateFunds{ProjectPosting: wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}}
@@ -81,10 +81,9 @@ func (a *admin) lateFunds(x *edge.Exchange) error {
 		if err != nil {
 			return v, false, err
 		}
-		if f := domain.FactsOf(event); f.Signal != nil {
-			v.Reason, v.Route, v.Reference, v.StartedAt = f.Reason, f.Signal.Route, f.Signal.Reference, f.Signal.StartedAt
-		}
-		return v, true, nil
+		f, ok := event.(domain.PaymentLateFunds)
+		v.Reason, v.Route, v.Reference, v.StartedAt = f.Reason, f.Signal.Route, f.Signal.Reference, f.Signal.StartedAt
+		return v, ok, nil
 	})
 }
 
