@@ -149,11 +149,7 @@ const batchLines = 2_000
 
 // batches calls send with the lines after the first ones in batches, and shows how far it is.
 func (c settlementImport) batches(a *cli.App, in source, sum domain.Digest, first, total int, send func([]settlement.Line) error) error {
-	what := "Matching lines"
-	if c.Apply {
-		what = "Recording lines"
-	}
-	show := cli.Counting[int64](a.Stderr, what, "lines")
+	show := cli.Counting[int64](a.Stderr, map[bool]string{false: "Matching lines", true: "Recording lines"}[c.Apply], "lines")
 	batch := make([]settlement.Line, 0, min(total, batchLines))
 	flush := func() error {
 		if len(batch) == 0 {
@@ -212,15 +208,23 @@ func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum doma
 	s := statement{ID: settlement.ID(c.Route, c.Report), SHA256: sum, Summary: all, Results: []resultTotals{}, Waiting: []wire.SettlementLine{}}
 	totals, waiting := make(map[settlement.Result][]settlement.Totals), 0
 	cleared := make(map[string]settlement.Cleared) // by payment, also by lines of earlier batches
-	err := c.batches(a, in, sum, 0, all.Lines, func(batch []settlement.Line) error {
+	var judge func([]settlement.Line) error
+	judge = func(batch []settlement.Line) error {
 		var page wire.Page[wire.SettlementLine]
 		if err := m.Call(a.Ctx, http.MethodPost, "/admin/settlements/match", wire.SettlementLines{Route: c.Route, Lines: batch}, &page); err != nil {
 			return err
 		}
 		for _, l := range page.Data {
-			if before := cleared[l.PaymentID]; l.Result == settlement.Settled && l.Repeats(before.Of(l.Line)) {
+			before := cleared[l.PaymentID]
+			switch {
+			case l.Result == settlement.SettledBefore && before != "" && len(batch) > 1: // perhaps by one of its batch that settles nothing here
+				if err := judge([]settlement.Line{l.Line}); err != nil {
+					return err
+				}
+				continue
+			case l.Result == settlement.Settled && l.Repeats(before.Of(l.Line)):
 				l.Result, l.Says = settlement.SettledBefore, ""
-			} else if l.Result == settlement.Settled {
+			case l.Result == settlement.Settled:
 				cleared[l.PaymentID] = before.With(l.Line, "")
 			}
 			switch l.Says {
@@ -237,28 +241,26 @@ func (c settlementImport) preview(a *cli.App, m *cli.Client, in source, sum doma
 			}
 		}
 		return nil
-	})
-	if err != nil {
+	}
+	if err := c.batches(a, in, sum, 0, all.Lines, judge); err != nil {
 		return err
 	}
 	var before wire.Settlement
-	err = m.Call(a.Ctx, http.MethodGet, "/admin/settlements/"+url.PathEscape(s.ID), nil, &before)
+	err := m.Call(a.Ctx, http.MethodGet, "/admin/settlements/"+url.PathEscape(s.ID), nil, &before)
 	if s.Before = before.Status; err != nil && !cli.RefusedFor(err, domain.SettlementNotFound) {
 		return err
 	}
+	var rows [][]string
 	for _, r := range settlement.Results() {
 		for _, t := range totals[r] {
 			s.Results = append(s.Results, resultTotals{r, t})
+			rows = append(rows, resultTotals{r, t}.cells(string(r)))
 		}
 	}
 	if a.JSON {
 		return a.PrintJSON(s)
 	}
 	fmt.Fprintf(a.Stdout, "Report %s, settled from %s to %s, %d lines\n\n", s.ID, all.From, all.To, all.Lines)
-	var rows [][]string
-	for _, r := range s.Results {
-		rows = append(rows, r.cells(string(r.Result)))
-	}
 	for _, t := range all.Totals {
 		rows = append(rows, resultTotals{Totals: t}.cells("total"))
 	}

@@ -176,16 +176,12 @@ func (c Reconcile) print(a *cli.App, r wire.Reconciliation) error {
 		rows = append(rows, texts(d.What, d.Days, d.Amount, d.Currency, d.Route, d.PaymentID, d.Line, d.Reference, todo(d)))
 	}
 	if c.CSV {
-		text, err := edge.AppendCSV(nil, "what", "days", "amount", "currency", "route", "payment_id", "line", "reference", "do")
+		text, _ := edge.AppendCSV(nil, "what", "days", "amount", "currency", "route", "payment_id", "line", "reference", "do") // a buffer takes everything
 		for _, row := range rows {
-			if err == nil { // an amount is no formula, and has to stay a number also below zero
-				text = append(text, row[0]+","+row[1]+","+row[2]+","...)
-				text, err = edge.AppendCSV(text, row[3:]...)
-			}
+			text = append(text, row[0]+","+row[1]+","+row[2]+","...) // an amount is no formula, and has to stay a number also below zero
+			text, _ = edge.AppendCSV(text, row[3:]...)
 		}
-		if err == nil {
-			_, err = a.Stdout.Write(text)
-		}
+		_, err := a.Stdout.Write(text)
 		return err
 	}
 	if len(rows) > 0 {
