@@ -425,6 +425,9 @@ func (in *reading) date() string {
 	return ""
 }
 
+// separates reports whether a character may stand between groups of three digits.
+func (p Profile) separates(r rune) bool { return strings.ContainsRune(p.ThousandsSeparators, r) }
+
 // amount reads an amount, or says why it is none. An empty cell is zero.
 func (p Profile) amount(cell string) (sum domain.Sum, problem string) {
 	if cell == "" {
@@ -437,16 +440,18 @@ func (p Profile) amount(cell string) (sum domain.Sum, problem string) {
 			digits, minus = rest, "-"
 		}
 	}
+	digits = strings.TrimSpace(digits) // a blank may stand behind the sign
 	whole, fraction, ok := digits, "00", true
 	if i := strings.IndexAny(digits, p.DecimalMarks); i >= 0 {
 		whole, fraction = digits[:i], digits[i+1:]
 		ok = fraction != ""
 	}
-	groups := strings.FieldsFunc(whole, func(r rune) bool { return strings.ContainsRune(p.ThousandsSeparators, r) })
+	groups, separated := strings.FieldsFunc(whole, p.separates), utf8.RuneCountInString(whole)
 	for i, group := range groups {
 		ok = ok && (len(groups) == 1 || len(group) == 3 || i == 0 && len(group) < 3)
 	}
 	whole = strings.Join(groups, "")
+	ok = ok && separated == len(whole)+len(groups)-1 // or a group is empty
 	switch {
 	case !ok || whole == "" || strings.Trim(whole+fraction, "0123456789") != "":
 		return sum, fmt.Sprintf("%.40q is no amount as the profile writes them, such as 1234%c50", cell, p.DecimalMarks[0])

@@ -178,6 +178,25 @@ func TestBadReports(t *testing.T) {
 	}
 }
 
+// Where separators stand elsewhere than between groups of digits, the amount may be another: ".25" is not 25.00.
+func TestMisplacedSeparators(t *testing.T) {
+	t.Parallel()
+	profile := load(t, "csv")
+	profile.Delimiter, profile.DecimalMarks, profile.ThousandsSeparators = ";", ",", ". "
+	for cell, gross := range map[string]string{
+		".25": "", "7.": "", "1..250,00": "", "1. 250,00": "", "1.250.,00": "", ".250,00": "", ".": "",
+		"1.250,00": "1250.00", "1 250,00": "1250.00", "1.250.000": "1250000.00", "+ 250,00": "250.00", "7,5": "7.50", "7": "7.00",
+	} {
+		lines, fault := all(profile, strings.NewReader("kind;reference;gross;fee;net;currency;settled_on\npayment;a;"+cell+";0;"+cell+";RUB;2026-11-02\n"))
+		switch {
+		case gross == "" && (fault == nil || fault.Problem != fmt.Sprintf("%q is no amount as the profile writes them, such as 1234,50", cell)):
+			t.Errorf("%q: %+v, %v", cell, lines, fault)
+		case gross != "" && (fault != nil || lines[0].Gross.String() != gross):
+			t.Errorf("%q: %+v, %v", cell, lines, fault)
+		}
+	}
+}
+
 // endless reads as one text again and again, and counts what was read.
 type endless struct {
 	text string
