@@ -490,7 +490,7 @@ func (in *reading) total() bool {
 // compare compares a total, with or without its currency, with the lines.
 func (in *reading) compare(at int, of, text string) {
 	if of == ofLines {
-		if want := fmt.Sprint(in.lines); text != want {
+		if want := fmt.Sprint(in.lines); strings.Join(strings.FieldsFunc(text, in.separates), "") != want {
 			in.refuse(at, "the total says %.40q lines, and there are %s", text, want)
 		}
 		return

@@ -131,6 +131,7 @@ func TestBadReports(t *testing.T) {
 		{"a total that does not fit", "yookassa-registry", registry + paid + "\nСумма принятых платежей: 11.00 RUB\n", "line 5, column 1 (Идентификатор платежа): the total says 11.00, and the lines add up to 10.00", 1},
 		{"a total in another currency", "yookassa-registry", registry + paid + "\nСумма принятых платежей: 10.00 EUR\n", "line 5, column 1 (Идентификатор платежа): the total says 10.00, and the lines add up to 0.00", 1},
 		{"a number that does not fit", "yookassa-registry", registry + paid + "\nЧисло платежей: 2\n", `line 5, column 1 (Идентификатор платежа): the total says "2" lines, and there are 1`, 1},
+		{"a number with a thousand apart", "yookassa-registry", registry + strings.Repeat(strings.TrimPrefix(paid, "a"), 1200) + "\nЧисло платежей: 1\u00a0200\n\nСумма принятых платежей: 12 000,00 RUB\n", "", 1200},
 		{"a line behind the total", "yookassa-registry", registry + paid + "\nСумма принятых платежей: 10.00\n" + paid, "line 6: a line behind the total", 1},
 		{"one total of two currencies", "yookassa-registry", registry + paid + "b;10,00;EUR;9,00;02.11.2026\n\nСумма принятых платежей: 10.00\n", "line 6, column 1 (Идентификатор платежа): the total has no currency, and the lines have several", 2},
 
