@@ -339,6 +339,10 @@ func (in *reading) money(l *settlement.Line, reversal bool) {
 	for i, sum := range of {
 		in.sums[l.Currency][i] = in.sums[l.Currency][i].Add(sum)
 	}
+	side, says := 1, of[0]
+	if reversal {
+		side = -1
+	}
 	if slices.Contains(in.Unsigned, l.Kind) {
 		of[0], of[2] = of[0].Neg(), of[2].Neg()
 	}
@@ -350,15 +354,14 @@ func (in *reading) money(l *settlement.Line, reversal bool) {
 		l.Fee = l.Gross.Add(l.Net.Neg())
 	}
 	none := domain.Sum{}
-	side := l.Gross.Sign()
-	if reversal {
-		side = -side
-	}
+	side *= l.Gross.Sign()
 	switch left := l.Gross.Add(l.Fee.Neg()); {
 	case left != l.Net:
 		in.wrong(colNet, "gross %s less fee %s is %s, and not %s", l.Gross, l.Fee, left, l.Net)
 	case l.Gross == none && l.Fee == none:
 		in.wrong(colGross, "the line moves no money")
+	case reversal && (l.Kind == settlement.KindPayment && side <= 0 || l.Kind == settlement.KindRefund && side >= 0):
+		in.wrong(colGross, "%s for a %s of a kind in reversals, whose sign in the report is the other than that of %ss", says, l.Kind, l.Kind)
 	case l.Kind == settlement.KindPayment && side <= 0:
 		in.wrong(colGross, "%s for a payment, which is above zero", l.Gross)
 	case l.Kind == settlement.KindRefund && side >= 0:

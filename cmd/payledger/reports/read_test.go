@@ -149,7 +149,7 @@ func TestBadReports(t *testing.T) {
 		{"too large to record", "csv", header + "payment,a,999999999999999.00,0.00,999999999999999.00,RUB,2026-11-02\n", `line 2, column 3 (gross): cannot be recorded: it is too large, or has characters that are not printable`, 0},
 		{"a negative payment", "csv", header + "payment,a,-10.00,1.00,-11.00,RUB,2026-11-02\n", "line 2, column 3 (gross): -10.00 for a payment, which is above zero", 0},
 		{"a positive refund", "csv", header + "refund,a,10.00,1.00,9.00,RUB,2026-11-02\n", "line 2, column 3 (gross): 10.00 for a refund, which is below zero", 0},
-		{"a refund that comes back, negative", "csv", header + "refund_returned,a,-10.00,1.00,-11.00,RUB,2026-11-02\n", "line 2, column 3 (gross): -10.00 for a refund, which is below zero", 0},
+		{"a refund that comes back, negative", "csv", header + "refund_returned,a,-10.00,1.00,-11.00,RUB,2026-11-02\n", "line 2, column 3 (gross): -10.00 for a refund of a kind in reversals, whose sign in the report is the other than that of refunds", 0},
 		{"a payment of zero", "csv", header + "payment,a,0.00,1.00,-1.00,RUB,2026-11-02\n", "line 2, column 3 (gross): 0.00 for a payment, which is above zero", 0},
 		{"zero", "csv", header + "other,a,0.00,,0.00,RUB,2026-11-02\n", "line 2, column 3 (gross): the line moves no money", 0},
 		{"net is not the rest", "csv", header + "payment,a,10.00,1.00,9.01,RUB,2026-11-02\n", "line 2, column 5 (net): gross 10.00 less fee 1.00 is 9.00, and not 9.01", 0},
@@ -195,6 +195,27 @@ func TestMisplacedSeparators(t *testing.T) {
 		case gross != "" && (fault != nil || lines[0].Gross.String() != gross):
 			t.Errorf("%q: %+v, %v", cell, lines, fault)
 		}
+	}
+}
+
+// A reversal has the other sign in the report, whichever sign its kind has there; the amount in the error is the report's.
+func TestSignsOfReversals(t *testing.T) {
+	t.Parallel()
+	profile := load(t, "csv")
+	profile.Unsigned = []settlement.Kind{settlement.KindRefund}
+	read := func(kind, gross string) string {
+		_, fault := all(profile, strings.NewReader("kind,reference,gross,fee,net,currency,settled_on\n"+kind+",a,"+gross+",0.00,"+gross+",RUB,2026-11-02\n"))
+		if fault == nil {
+			return ""
+		}
+		return fault.Error()
+	}
+	if got := read("refund", "250.00") + read("refund_returned", "-250.00"); got != "" {
+		t.Error(got)
+	}
+	const want = "line 2, column 3 (gross): 250.00 for a refund of a kind in reversals, whose sign in the report is the other than that of refunds"
+	if got := read("refund_returned", "250.00"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
