@@ -72,7 +72,8 @@ func (a *admin) payMerchant(x *edge.Exchange) error {
 
 func payoutOf(x *edge.Exchange) (p settlement.Payout, err error) {
 	if err := json.Unmarshal(x.Body, &p, json.RejectUnknownMembers(true)); err != nil {
-		return p, edge.BadParameter("amount", "Send an amount such as 1500.00, with the reference of the transfer at the bank.")
+		return p, edge.BadParameter("amount", "Send an amount such as 1500.00, at most "+domain.MaxAmount.String()+
+			", with the reference of the transfer at the bank. Record a larger transfer in parts, each with a reference of its own.")
 	}
 	p.Currency = cmp.Or(p.Currency, domain.DefaultCurrency)
 	return p, nil
