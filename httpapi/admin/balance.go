@@ -57,9 +57,9 @@ func together(all []books.Balance) []books.Balance {
 	return out
 }
 
-// checkProject refuses a project that does not exist; none is all.
+// checkProject refuses a project that does not exist; none is all, and the operator's books are as a project's.
 func (a *admin) checkProject(x *edge.Exchange, q edge.Query) error {
-	if !q.Has("project") {
+	if !q.Has("project") || q["project"] == operatorsBooks {
 		return nil
 	}
 	_, err := a.project(x, q["project"])

@@ -50,7 +50,7 @@ func (a *admin) events(x *edge.Exchange) error {
 		return err
 	}
 	whole := q["whole"]
-	if whole != "" {
+	if whole != "" && whole != operatorsBooks {
 		if _, err := a.project(x, whole); err != nil {
 			return err
 		}
