@@ -68,7 +68,7 @@ func TestListsAsCSV(t *testing.T) {
 	for _, row := range rows {
 		got = append(got, strings.Join(append([]string{row[3], row[5]}, row[6:]...), "|"))
 	}
-	want := []string{"payment.paid||merchant_payable|RUB||1500.00|1500.00|credit|'+tea", "refund.created|" + r + "|merchant_payable|RUB|1500.00||0.00||'+tea"}
+	want := []string{"payment.paid||merchant_payable|RUB||1500.00|1500.00|credit|'+tea|", "refund.created|" + r + "|merchant_payable|RUB|1500.00||0.00||'+tea|"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q", got)
 	}

@@ -92,6 +92,10 @@ func TestPayoutsOfTheMerchant(t *testing.T) {
 	if columns != "id,amount,currency,reference,created_at,undone_at,undone_reason" || len(rows) != 3 || rows[1][3] != "'=pp-2" {
 		t.Errorf("%s %q", columns, rows)
 	}
+	columns, rows = m.csv("/v1/balance/statement?account=bank")
+	if !strings.HasSuffix(columns, ",description,reference") || len(rows) != 3 || !strings.HasSuffix(strings.Join(rows[1], ","), ",,'=pp-2") {
+		t.Errorf("%s %q", columns, rows)
+	}
 
 	var page wire.Page[wire.OperatorsPayout]
 	s.adminDo("GET", "/admin/payouts?project="+m.project, "").want(200, "").decode(&page)

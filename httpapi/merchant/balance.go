@@ -64,7 +64,7 @@ func (a *API) Statement(c Caller, values url.Values) (Rows[wire.Posting], error)
 	zone := c.Calendar().Zone()
 	all.columns = []string{
 		"position", "time", "event_id", "event_type", "payment_id", "refund_id", "account", "currency",
-		"debit", "credit", "balance", "balance_side", "description",
+		"debit", "credit", "balance", "balance_side", "description", "reference",
 	}
 	all.cells = func(ctx context.Context, part []wire.Posting) (lines [][]string, err error) {
 		descriptions, err := a.descriptions(ctx, c, func(yield func(domain.ID) bool) {
@@ -89,7 +89,7 @@ func (a *API) Statement(c Caller, values url.Values) (Rows[wire.Posting], error)
 			balance, side := sided(p.Balance)
 			lines = append(lines, []string{
 				strconv.FormatUint(p.Position, 10), p.Time.In(zone), p.EventID.String(), p.EventType, payment, refund, string(p.Account),
-				string(p.Currency), debit, credit, balance, side, description,
+				string(p.Currency), debit, credit, balance, side, description, p.Reference,
 			})
 		}
 		return lines, err
