@@ -176,10 +176,10 @@ func (c Reconcile) print(a *cli.App, r wire.Reconciliation) error {
 		rows = append(rows, texts(d.What, d.Days, d.Amount, d.Currency, d.Route, d.PaymentID, d.Line, d.Reference, todo(d)))
 	}
 	if c.CSV {
-		text, _ := edge.AppendCSV(nil, "what", "days", "amount", "currency", "route", "payment_id", "line", "reference", "do") // a buffer takes everything
-		for _, row := range rows {
+		text, _ := edge.AppendCSV(nil, "what", "days", "amount", "currency", "route", "payment_id", "line", "reference", "do", "project_id", "since") // a buffer takes everything
+		for i, row := range rows {
 			text = append(text, row[0]+","+row[1]+","+row[2]+","...) // an amount is no formula, and has to stay a number also below zero
-			text, _ = edge.AppendCSV(text, row[3:]...)
+			text, _ = edge.AppendCSV(text, append(row[3:], r.Differences[i].ProjectID, r.Differences[i].Since.String())...)
 		}
 		_, err := a.Stdout.Write(text)
 		return err
