@@ -38,8 +38,13 @@ func (c SettlementList) Run(a *cli.App) error {
 	return list(a, c, "GET /admin/settlements", func(all []wire.Settlement) error {
 		var rows [][]string
 		for _, s := range all {
+			if len(s.Totals) == 0 { // no line is recorded yet
+				s.Totals = []settlement.Totals{{}}
+			}
+			waiting := any(s.Waiting) // of all currencies
 			for _, t := range s.Totals {
-				rows = append(rows, texts(s.ID, s.Status, s.From, s.To, t.Lines, s.Waiting, t.Gross, t.Fee, t.Net, t.Currency))
+				rows = append(rows, texts(s.ID, s.Status, s.From, s.To, t.Lines, waiting, t.Gross, t.Fee, t.Net, t.Currency))
+				waiting = ""
 			}
 		}
 		return a.PrintTable("No report was imported.", []string{"REPORT", "STATUS", "FROM", "TO", "LINES", "WAITING", "GROSS", "FEE", "NET", "CURRENCY"}, rows)
@@ -170,10 +175,13 @@ func (c Reconcile) Run(a *cli.App) error {
 }
 
 func (c Reconcile) print(a *cli.App, r wire.Reconciliation) error {
-	heading := []string{"WHAT", "DAYS", "AMOUNT", "CURRENCY", "ROUTE", "PAYMENT", "LINE", "REFERENCE", "DO"}
 	var rows [][]string
+	halves := 0 // which have no amount
 	for _, d := range r.Differences {
 		rows = append(rows, texts(d.What, d.Days, d.Amount, d.Currency, d.Route, d.PaymentID, d.Line, d.Reference, todo(d)))
+		if d.What == settlement.ReportIncomplete {
+			halves++
+		}
 	}
 	if c.CSV {
 		text, _ := edge.AppendCSV(nil, "what", "days", "amount", "currency", "route", "payment_id", "line", "reference", "do", "project_id", "since") // a buffer takes everything
@@ -185,7 +193,7 @@ func (c Reconcile) print(a *cli.App, r wire.Reconciliation) error {
 		return err
 	}
 	if len(rows) > 0 {
-		if err := a.PrintTable("", heading, rows); err != nil {
+		if err := a.PrintTable("", []string{"WHAT", "DAYS", "AMOUNT", "CURRENCY", "ROUTE", "PAYMENT", "LINE", "REFERENCE", "DO"}, rows); err != nil {
 			return err
 		}
 	}
@@ -193,12 +201,6 @@ func (c Reconcile) print(a *cli.App, r wire.Reconciliation) error {
 	var open []string
 	if len(r.Remainder) > 0 {
 		open = append(open, sums(r.Remainder, "differences"))
-	}
-	halves := 0 // which have no amount
-	for _, d := range r.Differences {
-		if d.What == settlement.ReportIncomplete {
-			halves++
-		}
 	}
 	if halves > 0 {
 		open = append(open, cli.Count(uint64(halves), "incomplete report"))
