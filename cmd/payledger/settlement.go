@@ -82,7 +82,7 @@ func (c settlementImport) Run(a *cli.App) error {
 	}
 	profile, err := reports.Load(c.Format)
 	if err != nil {
-		return err
+		return cli.Errorf(cli.ExitUsage, "--format: %w", err)
 	}
 	file, err := os.Open(c.File)
 	if err != nil {
