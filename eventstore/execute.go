@@ -24,13 +24,15 @@ type Ledger struct {
 }
 
 // Order holds the inputs of a commit that the command does not have: the event's
-// id, its cause, and the claim of an idempotency key, if any. New: the stream does
+// id, its cause, and the claim of an idempotency key, if any. Before is the fingerprint that an
+// earlier version claimed the key with for the same command; zero for none. New: the stream does
 // not exist yet, because its id was just issued, so it is not loaded. Patient is
 // Commit.Patient.
 type Order struct {
 	EventID domain.ID
 	Cause   Cause
 	Claim   *Claim
+	Before  domain.Digest
 	New     bool
 	Patient bool
 }
@@ -126,7 +128,7 @@ func claimedBefore[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s St
 	if earlier.Commit == o.EventID {
 		r, err = ownResult(ctx, l, s, start, earlier)
 	} else {
-		r, err = replay[S](l, earlier, o.Claim)
+		r, err = replay[S](l, earlier, o)
 	}
 	return r, true, err
 }
@@ -264,8 +266,9 @@ func (f *folding[S]) add(c *Codec, r Stored, err error) {
 	}
 }
 
-func replay[S any](l Ledger, earlier Stored, claim *Claim) (Result[S], error) {
-	if earlier.Claim == nil || earlier.Claim.Fingerprint != claim.Fingerprint {
+func replay[S any](l Ledger, earlier Stored, o Order) (Result[S], error) {
+	c := earlier.Claim
+	if c == nil || c.Fingerprint != o.Claim.Fingerprint && (o.Before == domain.Digest{} || c.Fingerprint != o.Before) {
 		return Result[S]{}, &ClaimedError{Value: earlier}
 	}
 	e, err := l.Codec.Event(earlier)

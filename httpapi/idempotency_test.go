@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +11,9 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi/checkout"
+	"payledger/httpapi/merchant"
 )
 
 const someKey = "0190f5a1-7c1e-4b6e-9d3a-5f0c2b7e8a11"
@@ -108,6 +112,53 @@ func TestSameCommandReplaysTheFirstAnswer(t *testing.T) {
 		t.Errorf("a new payment's link is %s", url)
 	}
 	m.pay(`{"amount":100,"description":"e","payload":{"a":[1,2]}}`, key(1)).want(422, domain.IdempotencyKeyReused)
+}
+
+// TestKeyOfAnEarlierVersion: up to format 5 of the log a fingerprint was a plain SHA-256. A request
+// that was answered then gets the same answer, and another one under its key is still told apart.
+func TestKeyOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	paid := m.paid()
+	claim := func(key header, members ...string) *eventstore.Claim {
+		digest, err := merchant.ParseKey(key[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b []byte
+		for _, text := range members {
+			b = append(binary.BigEndian.AppendUint64(b, uint64(len(text))), text...)
+		}
+		return &eventstore.Claim{Key: *digest, Fingerprint: sha256.Sum256(b)}
+	}
+	record := func(id domain.ID, c *eventstore.Claim, command func(event domain.ID, i *domain.Idempotency) domain.PaymentCommand) {
+		event := s.cfg.IDs.Next()
+		_, err := eventstore.Execute(t.Context(), s.cfg.Ledger, eventstore.PaymentStream(m.project, id), domain.Payment{Project: m.project, ID: id},
+			command(event, &domain.Idempotency{Key: c.Key, Fingerprint: c.Fingerprint}), eventstore.Order{EventID: event, Claim: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := s.cfg.IDs.Next()
+	record(id, claim(key(1), "POST", "/v1/payments", "100.00", "RUB", "=d", `{"a":1}`), func(event domain.ID, i *domain.Idempotency) domain.PaymentCommand {
+		description := "d"
+		return domain.CreatePayment{
+			At: domain.IDTime(event), Amount: 10000, Currency: "RUB", Description: &description, Payload: domain.JSON(`{"a":1}`),
+			Settings: domain.DefaultSettings(), Link: domain.Link{Base: publicURL, KeyVersion: 1, Render: 1}, Idempotency: i,
+		}
+	})
+	refund, _ := domain.ParseID(paid)
+	record(refund, claim(key(2), "POST", "/v1/refunds", paid), func(event domain.ID, i *domain.Idempotency) domain.PaymentCommand {
+		return domain.CreateRefund{At: domain.IDTime(event), RefundID: s.cfg.IDs.Next(), Idempotency: i}
+	})
+	for _, a := range []*answer{m.pay(`{"amount":100,"description":"d","payload":{"a":1}}`, key(1)), m.refund(paid, key(2))} {
+		if a.want(201, ""); a.Header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("made anew: %s", a.Body)
+		}
+	}
+	m.pay(`{"amount":100,"description":"d","payload":{"a":2}}`, key(1)).want(422, domain.IdempotencyKeyReused)
+	m.refund(id.String(), key(2)).want(422, domain.IdempotencyKeyReused)
 }
 
 func TestKeyReusedNamesWhatDiffers(t *testing.T) {

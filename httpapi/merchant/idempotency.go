@@ -53,10 +53,11 @@ func ParseKey(key string) (*domain.Digest, error) {
 // method, path and the normalised members of the command, each preceded by
 // its length, so that no two commands run together. Its definition must not
 // change while keys are remembered. Without the key of the installation nobody can
-// guess from it what a payment was for, once that is erased.
-func (a *API) claim(key *domain.Digest, method, path string, members ...string) *eventstore.Claim {
+// guess from it what a payment was for, once that is erased. before is the plain SHA-256 of the
+// same, which was the fingerprint while logs had format 5 or an older one.
+func (a *API) claim(key *domain.Digest, method, path string, members ...string) (c *eventstore.Claim, before domain.Digest) {
 	if key == nil {
-		return nil
+		return nil, before
 	}
 	var room [512]byte // for most
 	b := room[:0]
@@ -66,7 +67,7 @@ func (a *API) claim(key *domain.Digest, method, path string, members ...string) 
 	for _, m := range members {
 		add(m)
 	}
-	return &eventstore.Claim{Key: *key, Fingerprint: a.cfg.Links.Fingerprint(b)}
+	return &eventstore.Claim{Key: *key, Fingerprint: a.cfg.Links.Fingerprint(b)}, sha256.Sum256(b)
 }
 
 // remembered is the claim as it is in the event.

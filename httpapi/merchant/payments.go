@@ -77,7 +77,7 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 		return made, edge.InOrder(edge.Merge(faults, cmd.CheckSettings()))
 	}
 	id, event := a.cfg.IDs.Pair()
-	claimed := a.claim(key, http.MethodPost, PaymentsPath,
+	claimed, before := a.claim(key, http.MethodPost, PaymentsPath,
 		cmd.Amount.String(), string(cmd.Currency), presence(cmd.Description), string(cmd.Payload))
 	cmd.At = domain.IDTime(event)
 	cmd.Link = domain.Link{Base: a.cfg.PublicURL, KeyVersion: a.cfg.Links.Current(), Render: renderVersion}
@@ -87,7 +87,7 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 	}
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(c.Project.ID, id),
 		domain.Payment{Project: c.Project.ID, ID: id}, domain.PaymentCommand(cmd),
-		eventstore.Order{EventID: event, Cause: c.Cause(), Claim: claimed, New: true})
+		eventstore.Order{EventID: event, Cause: c.Cause(), Claim: claimed, Before: before, New: true})
 	if err != nil {
 		return made, a.reused(err, func(earlier domain.Event) []string {
 			if e, ok := earlier.(domain.PaymentCreated); ok {

@@ -45,11 +45,11 @@ func (a *API) CreateRefund(ctx context.Context, c Caller, req RefundRequest, key
 	// still looked up first.
 	payment, _ := domain.ParseID(req.PaymentID)
 	id, event := a.cfg.IDs.Pair()
-	claimed := a.claim(key, http.MethodPost, RefundsPath, req.PaymentID)
+	claimed, before := a.claim(key, http.MethodPost, RefundsPath, req.PaymentID)
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(c.Project.ID, payment),
 		domain.Payment{Project: c.Project.ID, ID: payment},
 		domain.PaymentCommand(domain.CreateRefund{At: domain.IDTime(event), RefundID: id, Idempotency: remembered(claimed)}),
-		eventstore.Order{EventID: event, Cause: c.Cause(), Claim: claimed})
+		eventstore.Order{EventID: event, Cause: c.Cause(), Claim: claimed, Before: before})
 	if err != nil {
 		return made, a.reused(err, func(earlier domain.Event) []string {
 			if _, ok := earlier.(domain.RefundCreated); ok {
