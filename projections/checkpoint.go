@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -13,19 +12,6 @@ import (
 	"payledger/projections/table"
 	"payledger/projections/views"
 )
-
-// NewerError: the file was written by a newer version of the program.
-type NewerError struct {
-	Path   string
-	Format int
-}
-
-func (e *NewerError) Error() string {
-	return fmt.Sprintf(
-		"the views' file %s has format %d and this program knows no format above %d: start the newer version of the program, or delete the file to have it rebuilt",
-		e.Path, e.Format, views.Format,
-	)
-}
 
 // Checkpoint says what the file holds: the note of its tables, as JSON.
 type Checkpoint struct {
@@ -61,7 +47,7 @@ func (e *Engine) note(at checkpointAt) []byte {
 }
 
 // load takes the views from an opened file. The error is a *table.DamagedError
-// when the file has to be rebuilt, and a *NewerError when it must not be.
+// when the file has to be rebuilt.
 func (e *Engine) load(ctx context.Context) error {
 	var c Checkpoint
 	err := e.db.View(func(tx *bolt.Tx) (err error) {
@@ -69,10 +55,8 @@ func (e *Engine) load(ctx context.Context) error {
 			return err
 		}
 		switch {
-		case c.Format > views.Format:
-			return &NewerError{Path: e.config.Path, Format: c.Format}
-		case c.Format < views.Format:
-			return table.Damage("of the older format %d", c.Format)
+		case c.Format != views.Format:
+			return table.Damage("of format %d", c.Format)
 		case c.Log != e.config.LogID:
 			return table.Damage("of another log")
 		}

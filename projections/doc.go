@@ -19,8 +19,8 @@
 //	{"format":1,"log":…,"position":88417,"event":…}
 //
 // format is views.Format, log the id of the event log, position the last event folded and event its
-// id. A file is deleted and rebuilt if it has an older format, belongs to another log, is ahead of
-// the log, has another event at its position, or is damaged. A file of a newer format is refused. A
-// rebuild is written to another name and renamed when it is complete, so an unfinished file never
-// has the name of a complete one.
+// id. A file is deleted and rebuilt if it has another format, older or newer, belongs to another log,
+// is ahead of the log, has another event at its position, or is damaged. A rebuild is written to
+// another name and renamed when it is complete, so an unfinished file never has the name of a
+// complete one.
 package projections

@@ -13,13 +13,12 @@ import (
 )
 
 // Open opens the views' file, or rebuilds it when it is missing, damaged, another log's, ahead of
-// this log or of an older format, and folds what the log holds beyond it. Then the views reflect
-// everything the store held when Open began, or more. Opening a current file takes the same time
-// for every log.
+// this log or of another format, older or newer, and folds what the log holds beyond it. Then the
+// views reflect everything the store held when Open began, or more. Opening a current file takes the
+// same time for every log.
 //
-// A file of a newer format is a *NewerError. An event that cannot be decoded is a
-// *eventstore.CorruptError. When ctx ends a rebuild, the next Open begins it
-// again.
+// An event that cannot be decoded is a *eventstore.CorruptError. When ctx ends a rebuild, the next
+// Open begins it again.
 func Open(ctx context.Context, c Config) (*Engine, error) {
 	e := newEngine(c)
 	err := e.openCurrent(ctx)

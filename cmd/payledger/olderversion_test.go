@@ -169,41 +169,50 @@ func TestOlderFiles(t *testing.T) {
 	}
 }
 
-// TestNewerFiles raises the format of each file that has one. No command takes
-// such a file for its own: it says what to do, and leaves the file as it is.
+// TestNewerFiles raises the format of each file that has one, as a newer version would. No command
+// takes such a file for its own: of the log it says what to do, and leaves it as it is; the
+// projections, which follow from the log, are made anew.
 func TestNewerFiles(t *testing.T) {
 	t.Parallel()
 	from, bundle := older(t)
 	made := restoredHere(t, from, bundle)
 	wholeOlder(t, made)
-	for name, c := range map[string]struct {
-		file     func(datadir.Dir) string
-		from, to string // in the value of a key in the bucket meta
-		want     []string
-	}{
-		"ledger.db":      {datadir.Dir.Ledger, "payledger event log ", "payledger event log 99", []string{"newer payledger", "run the version that wrote it, or a newer one"}},
-		"projections.db": {datadir.Dir.Projections, `{"format":`, `{"format":99`, []string{"start the newer version", "delete the file"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := datadir.Dir(filepath.Join(t.TempDir(), "d"))
-			if err := os.CopyFS(string(d), os.DirFS(string(made))); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(string(d), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			setFormat(t, c.file(d), c.from, c.to)
-			before, err := os.ReadFile(c.file(d))
-			if err != nil {
-				t.Fatal(err)
-			}
-			refusedWith(t, d, append(c.want, c.file(d))...)
-			if after, err := os.ReadFile(c.file(d)); err != nil || !bytes.Equal(before, after) {
-				t.Errorf("the file was changed: %v", err)
-			}
-		})
+	// newer is a copy of it in which one file has a newer format: the value of a key in the bucket meta.
+	newer := func(t *testing.T, file func(datadir.Dir) string, from, to string) datadir.Dir {
+		d := datadir.Dir(filepath.Join(t.TempDir(), "d"))
+		if err := os.CopyFS(string(d), os.DirFS(string(made))); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(string(d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		setFormat(t, file(d), from, to)
+		return d
 	}
+	t.Run("ledger.db", func(t *testing.T) {
+		t.Parallel()
+		d := newer(t, datadir.Dir.Ledger, "payledger event log ", "payledger event log 99")
+		before, err := os.ReadFile(d.Ledger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusedWith(t, d, "newer payledger", "run the version that wrote it, or a newer one", d.Ledger())
+		if after, err := os.ReadFile(d.Ledger()); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("the file was changed: %v", err)
+		}
+	})
+	t.Run("projections.db", func(t *testing.T) {
+		t.Parallel()
+		d := newer(t, datadir.Dir.Projections, `{"format":`, `{"format":99`)
+		const rebuilds = "another version of the program; the next start rebuilds"
+		if out := succeeds(t, "verify", "--data", string(d)); !strings.Contains(out, rebuilds) {
+			t.Errorf("verify:\n%s", out)
+		}
+		if _, errs, code := command("replay", "--check", "--data", string(d)); code != cli.ExitDirectory || !strings.Contains(errs, rebuilds) {
+			t.Errorf("replay: exit code %d\n%s", code, errs)
+		}
+		wholeOlder(t, d)
+	})
 }
 
 // setFormat replaces the beginning of a value in the bucket meta, and the

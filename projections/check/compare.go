@@ -23,7 +23,7 @@ type Comparison struct {
 	Last     eventstore.Position `json:"last"`     // of the log
 	Keys     uint64              `json:"keys"`     // that were compared
 	// Missing, Other and Damage are why nothing, or not everything, was compared:
-	// there is no file; it is of another log or of an older format and will be
+	// there is no file; it is of another log or format and will be
 	// rebuilt; it is damaged.
 	Missing bool   `json:"missing,omitempty"`
 	Other   bool   `json:"other,omitempty"`
@@ -96,10 +96,7 @@ func compareSnapshot(ctx context.Context, tx *bolt.Tx, c projections.Config, out
 		return err
 	}
 	out.Position = checkpoint.Position
-	if checkpoint.Format > views.Format {
-		return &projections.NewerError{Path: c.Path, Format: checkpoint.Format}
-	}
-	if checkpoint.Format < views.Format || checkpoint.Log != c.LogID {
+	if checkpoint.Format != views.Format || checkpoint.Log != c.LogID {
 		out.Other = true
 		return nil
 	}

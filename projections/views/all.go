@@ -21,7 +21,7 @@ import (
 )
 
 // Format is the version of the file's form. It is raised whenever the same events
-// lead to other keys or values, here or in the books: a file of an older format
+// lead to other keys or values, here or in the books: a file of another format
 // is rebuilt.
 const Format = 22
 
