@@ -109,6 +109,9 @@ func (s *Store) publishStaged() error {
 // Extend adds the records of a batch which the log does not have and makes them durable;
 // those that it has must be equal. It answers where the log then ends. Nothing is
 // changed by an error: a *GapError, a *DivergedError, or one of Append's.
+//
+// Whether a key may be claimed was judged where the record was first appended: before version 9 of
+// the format it could be claimed again after some time. Then it leads to the newer record.
 func (s *Store) Extend(b Batch) (Tip, error) {
 	if !s.awaitSound() {
 		return Tip{}, eventstore.ErrClosed
@@ -172,12 +175,6 @@ func (s *Store) extend(b Batch) error {
 		var p pending
 		if r.Claim != nil {
 			p.name = nameOf(r.Stream.Project, r.Claim)
-			switch taken, err := claimed(staged.index, p.name); {
-			case err != nil:
-				return &undoneError{err}
-			case taken != 0:
-				return diverged(at, "its claim was made at position %d", taken)
-			}
 		}
 		if err := staged.putValue(&r, value, key); err != nil {
 			return err

@@ -255,6 +255,43 @@ func TestExtend(t *testing.T) {
 	}
 }
 
+// A log of before version 9 of the format, in which a key was claimed again after it had been
+// forgotten, is copied as it is: the key leads to the newest record, as it does there.
+func TestExtendByAKeyClaimedAgain(t *testing.T) {
+	t.Parallel()
+	p := &publisher{}
+	fromPath, toPath := newLog(t), newLog(t)
+	from := openPublishing(t, fromPath, p.publish)
+	first, again := commitOf(1, 0), commitOf(2, 0)
+	again.Record.Stream.Project, again.Claim = first.Record.Stream.Project, first.Claim
+	for _, c := range []eventstore.Commit{first, commitOf(3, 0), again} {
+		if c.ID == again.ID {
+			from.claims.Remove(nameOf(first.Record.Stream.Project, first.Claim), 1)
+		}
+		if _, err := eventstore.AppendOne(t.Context(), from, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := openPublishing(t, toPath, nil)
+	for _, b := range p.batches {
+		if tip, err := to.Extend(b); err != nil || tip != b.End() {
+			t.Fatalf("%v, want %v: %v", tip, b.End(), err)
+		}
+	}
+	for range 2 {
+		for _, s := range []*Store{from, to} {
+			if at := memoryOf(t, s, []eventstore.Commit{first}); at[0] != 3 {
+				t.Errorf("the key leads to position %d", at[0])
+			}
+			if err := s.Verify(t.Context()); err != nil {
+				t.Error(err)
+			}
+			_ = s.Close()
+		}
+		from, to = openPublishing(t, fromPath, nil), openPublishing(t, toPath, nil)
+	}
+}
+
 func errorOf(_ Tip, err error) error { return err }
 
 // Close waits for a batch that is being added, here one that fills the memtable of claims, and one that
