@@ -11,8 +11,9 @@ import (
 )
 
 // findErasures finds the payments whose details were erased by events that are not restored, as far
-// as the sources behind Options.Until, the directory's log and, where that cannot be read, EVENTS
-// tell. A restored copy must not bring the details back.
+// as the sources behind Options.Until, the directory's log and EVENTS tell. That log may be another
+// one, or a shorter copy of it than the one that EVENTS was made from. A restored copy must not bring
+// the details back.
 func (r *restoring) findErasures(ctx context.Context) error {
 	r.erased = make(map[string]struct{})
 	if r.Until > 0 {
@@ -29,17 +30,15 @@ func (r *restoring) findErasures(ctx context.Context) error {
 			return m.err
 		}
 	}
-	known := r.old != nil
 	// Without Force nothing of that log gets lost, no erasure either.
-	if known && r.Force && r.old.LogID() == r.Log {
+	if r.old != nil && r.Force && r.old.LogID() == r.Log {
 		for s, err := range r.old.Scan(ctx, 0, eventstore.Filter{Kind: eventstore.KindPayment}) {
-			if known = err == nil; !known {
-				break
+			if err == nil {
+				r.noteErasure(s)
 			}
-			r.noteErasure(s)
 		}
 	}
-	if known || r.File == Events || slices.Contains(r.Then, Events) || r.Bus.URL == "" && !isJetStream(r.Data.NATS()) {
+	if r.File == Events || slices.Contains(r.Then, Events) || r.Bus.URL == "" && !isJetStream(r.Data.NATS()) {
 		return ctx.Err()
 	}
 	if err := r.eraseAsEvents(ctx); err != nil {
