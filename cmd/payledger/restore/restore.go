@@ -221,7 +221,7 @@ func (r *restoring) hold() error {
 	}
 	switch {
 	case errors.Is(err, bolt.ErrMissing):
-		return r.Data.HoldsOnly(r.Data.Files(), "a data directory, a new or an empty one")
+		return r.Data.HoldsOnly(slices.Concat(r.Data.Files(), r.Then, []string{r.File, r.Keys}), "a data directory, a new or an empty one")
 	case errors.Is(err, bolt.ErrLocked):
 		return cli.Errorf(cli.ExitInUse, "a payledger runs on %s: stop it first", r.Data)
 	}
