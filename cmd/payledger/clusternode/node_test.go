@@ -397,15 +397,19 @@ func TestFiles(t *testing.T) {
 		if err := os.WriteFile(file, []byte(change(string(before))), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(d); err == nil {
+		switch _, err := Load(d); {
+		case err == nil:
 			t.Errorf("%s: it is loaded", what)
+		case strings.Contains(err.Error(), "newer version") != (what == "a newer format"):
+			t.Errorf("%s: %v", what, err)
 		}
 		if err := os.WriteFile(file, before, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	spoil("a short key", d.ClusterKey(), func(s string) string { return s[2:] })
-	spoil("another format", d.Cluster(), func(s string) string { return strings.Replace(s, "cluster 2", "cluster 3", 1) })
+	spoil("a newer format", d.Cluster(), func(s string) string { return strings.Replace(s, "cluster 2", "cluster 3", 1) })
+	spoil("an older format", d.Cluster(), func(s string) string { return strings.Replace(s, "cluster 2", "cluster 1", 1) })
 	spoil("half of it", d.Cluster(), func(s string) string { return s[:len(s)/2] })
 	spoil("no such node", d.Cluster(), func(s string) string { return strings.Replace(s, `"node": "a"`, `"node": "x"`, 1) })
 }
