@@ -105,10 +105,10 @@ func ErrExists(name string) error {
 	return fmt.Errorf("%s is there already: choose another name, or --force to replace it", name)
 }
 
-// RemoveIfExists removes a file, if it exists.
+// RemoveIfExists removes a file, if it exists; after a power cut it is not back.
 func RemoveIfExists(name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, boltfile.SyncDir(filepath.Dir(name)))
 	}
 	return nil
 }
