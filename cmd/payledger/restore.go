@@ -56,8 +56,8 @@ was made --with-details. With --force it is moved aside, never deleted. No serve
 directory. Projections and the embedded JetStream need no care: the next start compares them
 with the log and recreates them where they differ. So give EVENTS before that.
 
-What was erased after the backup stays erased, as far as the directory's log tells, or EVENTS where
-that cannot be read: those payments come back without their descriptions and payloads.
+What was erased after the backup stays erased, as far as the directory's log and EVENTS tell: those
+payments come back without their descriptions and payloads.
 
 What was sent to webhook endpoints after the backup is not known. Of what FILE says is still to
 be sent, each endpoint is sent the newest event of every payment. Receivers ignore it if they
