@@ -19,6 +19,7 @@ type Lane struct {
 	Touched     domain.Instant
 	Due         domain.Instant // of the first in the queue, by the sender's clock
 	Begun       bool           // an attempt was begun whose end is not recorded
+	Again       bool           // it was asked for since then: what fails is tried again at once
 	Queue       []Queued
 }
 
@@ -69,14 +70,14 @@ func (l *Lane) Next(base uint64) (given []Queued) {
 
 // Start raises the high-water mark for an attempt with the first in the queue.
 func (l *Lane) Start() {
-	l.Started, l.Begun = max(l.Started, l.Queue[0].Sequence), true
+	l.Started, l.Begun, l.Again = max(l.Started, l.Queue[0].Sequence), true, false
 }
 
 // Leave takes an event out of the queue. The next one is due at due. No attempt of an event that
 // leaves is under way, also of one that a sender began which is gone.
 func (l *Lane) Leave(event domain.ID, due domain.Instant) {
 	if len(l.Queue) > 0 && l.Queue[0].Event == event {
-		l.Begun = false
+		l.Begun, l.Again = false, false
 	}
 	l.Queue = slices.DeleteFunc(l.Queue, func(e Queued) bool { return e.Event == event })
 	l.Due = due
@@ -104,7 +105,7 @@ func (l *Lane) Resend(e Queued, due domain.Instant) bool {
 	if i := slices.IndexFunc(l.Queue, func(o Queued) bool { return o.Event == e.Event }); i >= 0 {
 		l.Queue[i].Requested = true
 		if i == 0 {
-			l.Due = due
+			l.Due, l.Again = due, l.Begun
 		}
 		return true
 	}

@@ -92,6 +92,58 @@ func TestAskedForIsSent(t *testing.T) {
 	})
 }
 
+// TestAskedForDuringItsLastAttempt: what is resent while its last try is under way is tried again at
+// once when that fails, also to a paused endpoint, with all tries before it.
+func TestAskedForDuringItsLastAttempt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		payments int
+		schedule webhook.Schedule
+	}{"alone": {1, webhook.Schedule{0, time.Second}}, "paused": {failuresToOpen, webhook.Schedule{0}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			engine(t, func(w *world) { w.schema = c.schedule }, func(t *testing.T, w *world) {
+				a := w.paidTo(t, "a", silent, c.payments)
+				event := w.deliveries(t, domain.DeliveryFilter{Endpoint: a})[0].EventID
+				resend := func() {
+					t.Helper()
+					if d, err := w.lanes.Resend(t.Context(), testProject, a, event); err != nil || d.State != domain.DeliveryPending {
+						t.Fatalf("%+v, %v", d, err)
+					}
+				}
+				tries := func() (n int) {
+					for _, r := range w.net.seen() {
+						if r.event == event {
+							n++
+						}
+					}
+					return n
+				}
+				time.Sleep(domain.AnswerTime + 5*time.Second)
+				if c.payments > 1 { // all were given up
+					resend()
+					time.Sleep(time.Second)
+				}
+				if n := tries(); n != 2 {
+					t.Fatalf("%d tries", n)
+				}
+				resend()
+				time.Sleep(domain.AnswerTime)
+				if n := tries(); n != 3 {
+					t.Errorf("%d tries, want one more when the last one has failed", n)
+				}
+				time.Sleep(time.Hour)
+				if n, want := tries(), 2+len(c.schedule); n != want {
+					t.Errorf("%d tries, want %d", n, want)
+				}
+				if d := w.deliveries(t, domain.DeliveryFilter{Endpoint: a, Event: event})[0]; d.State != domain.DeliveryGivenUp {
+					t.Errorf("at last it is %s", d.State)
+				}
+			})
+		})
+	}
+}
+
 // TestAskedForWhileAllPlacesAreTaken by receivers that do not answer.
 func TestAskedForWhileAllPlacesAreTaken(t *testing.T) {
 	t.Parallel()

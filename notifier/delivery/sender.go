@@ -315,9 +315,5 @@ func (s *sender) append(n deliveries.Noted) error {
 func (s *sender) all() []*target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*target, 0, len(s.targets))
-	for _, t := range s.targets {
-		all = append(all, t)
-	}
-	return slices.Clip(all)
+	return slices.Collect(maps.Values(s.targets))
 }

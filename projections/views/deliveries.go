@@ -272,8 +272,13 @@ func superseded(q deliveries.Queued) domain.DeliveryState {
 
 // ended applies the end of an attempt.
 func (d *draft) ended(endpoint string, l *deliveries.Lane, event domain.ID, e deliveries.Entry, now domain.Instant) error {
-	l.Begun = false
-	if e.What == deliveries.Failed || e.What == deliveries.Probed {
+	failed := e.What == deliveries.Failed || e.What == deliveries.Probed
+	if l.Again && (failed || e.What == deliveries.GivenUp) { // it is none of the tries that were asked for
+		failed, e.What, e.Wait = true, deliveries.Probed, 0
+		d.requested(endpoint, e.Payment, event)
+	}
+	l.Begun, l.Again = false, false
+	if failed {
 		l.Retry(now, now.Add(millis(e.Wait)))
 	} else {
 		l.Leave(event, now)
