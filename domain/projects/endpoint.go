@@ -154,6 +154,7 @@ type DisableEndpoint struct {
 	At         domain.Instant
 	EndpointID string
 	Reason     DisabledReason
+	CalledAt   string // the URL that gave the reason: there is nothing to do at another one; "": at any
 }
 
 // EnableEndpoint lets an endpoint be notified again.
@@ -289,12 +290,12 @@ func (c EditEndpoint) decideProject(p Project) (domain.Event, error) {
 
 func (c DisableEndpoint) decideProject(p Project) (domain.Event, error) {
 	was, err := p.known(c.EndpointID)
-	if err != nil || was.Disabled != "" {
+	if err != nil || was.Disabled != "" || c.CalledAt != "" && c.CalledAt != was.URL {
 		return nil, err
 	}
 	switch c.Reason {
 	case DisabledByRequest, DisabledGone, DisabledFailing:
-		return WebhookEndpointDisabled(c), nil
+		return WebhookEndpointDisabled{At: c.At, EndpointID: c.EndpointID, Reason: c.Reason}, nil
 	default:
 		return nil, domain.FieldErrors{{Field: "reason", Code: domain.InvalidValue}}
 	}

@@ -283,7 +283,7 @@ func (e WebhookEndpointDisabled) evolveProject(p Project) Project {
 }
 
 func (e WebhookEndpointDisabled) origin(_ Project, at domain.Instant) (ProjectCommand, error) {
-	return DisableEndpoint(e), happened(e.At, at)
+	return DisableEndpoint{At: e.At, EndpointID: e.EndpointID, Reason: e.Reason}, happened(e.At, at)
 }
 
 // WebhookEndpointEnabled lets an endpoint be notified again.

@@ -31,6 +31,10 @@ func (s *sender) attempt(ctx context.Context, a attempt) {
 	if err != nil {
 		return
 	}
+	if o.Gone { // of a receiver that is no longer the endpoint's, it is a try that failed
+		now, _, err := s.find(ctx, t.project, t.id)
+		o.Gone = err != nil || now.URL == a.endpoint.URL
+	}
 	s.metrics.attempted(o, a.Delivery, s.wallNow())
 	s.answers.put(answerKey{t.id, a.Event, a.Total + 1}, string(o.Answer))
 	end, change := s.judge(a, o)
@@ -56,9 +60,9 @@ func (s *sender) attempt(ctx context.Context, a attempt) {
 	}
 	switch {
 	case o.Gone:
-		s.disable(ctx, t, projects.DisabledGone)
+		s.disable(ctx, a, projects.DisabledGone)
 	case !o.Delivered && s.config.Rows.Endpoint(t.id).FailingFor(s.clock.now()) >= domain.MaxFailingTime:
-		s.disable(ctx, t, projects.DisabledFailing)
+		s.disable(ctx, a, projects.DisabledFailing)
 	}
 	t.nudge()
 }
@@ -233,9 +237,10 @@ func (s *sender) render(ctx context.Context, t *target, d deliveries.Delivery) (
 	return nil, "", fmt.Errorf("the event log has no event %s at position %d, sequence %d of payment %s", d.Event, d.Position, d.Sequence, d.Payment)
 }
 
-// disable stops notifications to an endpoint, for good until its owner or the
-// operator enables it.
-func (s *sender) disable(ctx context.Context, t *target, why projects.DisabledReason) {
+// disable stops notifications to the endpoint of an attempt, for good until its owner or the
+// operator enables it, unless it has another URL by now.
+func (s *sender) disable(ctx context.Context, a attempt, why projects.DisabledReason) {
+	t := a.target
 	defer func() {
 		t.mu.Lock()
 		t.leaving = false
@@ -245,7 +250,7 @@ func (s *sender) disable(ctx context.Context, t *target, why projects.DisabledRe
 	err := health.Persist(ctx, func() error {
 		event := s.config.IDs.Next()
 		r, err := eventstore.Execute(ctx, s.config.Ledger, eventstore.ProjectStream(t.project), projects.Project{ID: t.project},
-			projects.ProjectCommand(projects.DisableEndpoint{At: domain.IDTime(event), EndpointID: t.id, Reason: why}),
+			projects.ProjectCommand(projects.DisableEndpoint{At: domain.IDTime(event), EndpointID: t.id, Reason: why, CalledAt: a.endpoint.URL}),
 			eventstore.Order{EventID: event})
 		disabled = r.Event != nil
 		return err

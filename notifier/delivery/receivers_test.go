@@ -32,6 +32,7 @@ const (
 	reset    mode = "reset"
 	silent   mode = "no answer"
 	drip     mode = "slow drip"
+	leaving  mode = "410 after 14 s"
 	huge     mode = "huge body"
 )
 
@@ -227,9 +228,12 @@ func answer(ctx context.Context, m mode) (*http.Response, error) {
 		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(body)}, nil
 	}
 	switch m {
-	case late:
+	case late, leaving:
 		if !health.Pause(ctx, 14*time.Second) {
 			return nil, ctx.Err()
+		}
+		if m == leaving {
+			return answer(ctx, gone)
 		}
 	case broken:
 		return respond(http.StatusInternalServerError, strings.NewReader("sorry"))

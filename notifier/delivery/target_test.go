@@ -9,6 +9,7 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
+	"payledger/notifier/webhook"
 )
 
 func TestGoneDisablesAtOnce(t *testing.T) {
@@ -108,6 +109,39 @@ func TestFailingForDaysDisables(t *testing.T) {
 			t.Errorf("health %+v", h)
 		}
 	})
+}
+
+// TestAnotherURLIsNotDisabled by the end of an attempt with the one before.
+func TestAnotherURLIsNotDisabled(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode     mode
+		schedule webhook.Schedule
+		before   int // attempts, of which the last is under way
+	}{
+		"gone":    {leaving, webhook.Schedule{0, time.Second}, 1},
+		"failing": {silent, webhook.Schedule{0, domain.MaxFailingTime + time.Hour, time.Second}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			engine(t, func(w *world) { w.schema = c.schedule }, func(t *testing.T, w *world) {
+				a := w.paidTo(t, "a", c.mode, 1)
+				for len(w.net.seen()) < c.before {
+					time.Sleep(5 * time.Second)
+				}
+				w.project(projects.ChangeEndpoint{EndpointID: a, URL: "https://a.example/other", Kinds: []domain.Kind{domain.KindPaymentPaid}})
+				w.net.set(a, fine)
+				time.Sleep(time.Minute)
+				if e, _ := w.state().Endpoint(a); e.Disabled != "" {
+					t.Errorf("it is disabled: %s", e.Disabled)
+				}
+				d := w.deliveries(t, domain.DeliveryFilter{Endpoint: a})[0]
+				if d.State != domain.DeliveryDelivered || len(d.Attempts) != c.before+1 {
+					t.Errorf("%+v", d)
+				}
+			})
+		})
+	}
 }
 
 // TestFailingSinceOutlivesRestarts: a quiet server that is stopped or killed
