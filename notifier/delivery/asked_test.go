@@ -256,6 +256,29 @@ func TestChangeTriesAtOnce(t *testing.T) {
 	})
 }
 
+// TestChangeDuringAProbe: the next attempt begins when the probe has failed that went out before the
+// change, and costs no try.
+func TestChangeDuringAProbe(t *testing.T) {
+	t.Parallel()
+	engine(t, func(w *world) { w.schema = webhook.Schedule{0, 20 * time.Second} }, func(t *testing.T, w *world) {
+		a := w.paidTo(t, "a", broken, failuresToOpen)
+		time.Sleep(time.Second)
+		w.net.set(a, silent)
+		for len(w.net.seen()) == failuresToOpen {
+			time.Sleep(time.Second)
+		}
+		w.change(a)
+		time.Sleep(domain.AnswerTime)
+		if n := len(w.net.seen()) - failuresToOpen; n != 2 {
+			t.Fatalf("%d requests, want the probe and the one after the change", n)
+		}
+		time.Sleep(domain.AnswerTime)
+		if s := w.states(t, a); s[domain.DeliveryGivenUp] != 1 {
+			t.Errorf("states %v; want the probe alone to be given up", s)
+		}
+	})
+}
+
 // change is what a change of an endpoint does.
 func (w *world) change(endpoint string) {
 	s := w.sender()

@@ -48,10 +48,12 @@ func (b *breaker) ended(now domain.Instant, failures int, random float64, reques
 	switch {
 	case failures == 0:
 		*b = breaker{}
+	case b.probing && !requested && b.granted: // since the probe began
+		b.probing = false
 	case b.probing && !requested || b.until == 0 && failures >= failuresToOpen:
 		b.wait = min(max(2*b.wait, minProbeWait), maxProbeWait)
 		b.until = now.Add(b.wait + time.Duration(float64(b.wait)*random/4))
-		b.probing, b.granted = false, false
+		b.probing = false
 	}
 }
 
