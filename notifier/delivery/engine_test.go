@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/webhook"
 )
@@ -128,6 +129,29 @@ func TestAtOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryDelivered: 2, domain.DeliverySuperseded: 3}, w.states(t, a)); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// TestIdleEndpointsTakeNothing: after a restart only endpoints with something queued are served, and
+// others from their next notification on.
+func TestIdleEndpointsTakeNothing(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		w.paidTo(t, "a", fine, 1)
+		b := w.endpoint("b", domain.KindPaymentPaid)
+		time.Sleep(time.Minute)
+		w.project(projects.RemoveEndpoint{EndpointID: b})
+		w.together(t, func() {})
+		if n := len(w.sender().all()); n != 0 {
+			t.Errorf("%d endpoints are served, and nothing is queued", n)
+		}
+		before := len(w.net.seen())
+		w.paid()
+		w.spread(t)
+		time.Sleep(time.Second)
+		if n := len(w.net.seen()) - before; n != 1 {
+			t.Errorf("%d requests, want 1", n)
 		}
 	})
 }

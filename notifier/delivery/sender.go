@@ -142,8 +142,10 @@ func (s *sender) serveAll(ctx context.Context) error {
 			s.config.Log.Error().Str("endpoint", endpoint).Uint64("position", position).Msg("a delivery in the event log is to an endpoint that never was: it is left out")
 		},
 	})
-	for id, e := range s.config.Rows.Endpoints() {
-		s.target(e.Project, id)
+	for id, e := range s.config.Rows.Endpoints() { // others are served when something is queued
+		if e.Lanes > 0 {
+			s.target(e.Project, id)
+		}
 	}
 	s.servants.Go(func() { s.keepAlive(ctx) })
 	return nil
