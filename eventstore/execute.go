@@ -26,7 +26,8 @@ type Ledger struct {
 // Order holds the inputs of a commit that the command does not have: the event's
 // id, its cause, and the claim of an idempotency key, if any. Before is the fingerprint that an
 // earlier version claimed the key with for the same command; zero for none. New: the stream does
-// not exist yet, because its id was just issued, so it is not loaded. Patient is
+// not exist yet, because its id was just issued, so it is not loaded. After: the state that
+// Execute starts from is the one after this record of the stream. Patient is
 // Commit.Patient.
 type Order struct {
 	EventID domain.ID
@@ -34,6 +35,7 @@ type Order struct {
 	Claim   *Claim
 	Before  domain.Digest
 	New     bool
+	After   Stored
 	Patient bool
 }
 
@@ -50,7 +52,7 @@ type Result[S any] struct {
 const maxTries = 16
 
 // Execute loads a stream, lets the aggregate decide, and appends the one
-// event. start is the aggregate before its first event. If another command
+// event. start is the aggregate before its first event, or after o.After. If another command
 // changed the stream first, it loads and decides again; after maxTries the error
 // is ErrBusy.
 //
@@ -126,7 +128,7 @@ func claimedBefore[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s St
 		return r, false, err
 	}
 	if earlier.Commit == o.EventID {
-		r, err = ownResult(ctx, l, s, start, earlier)
+		r, err = ownResult(ctx, l, s, start, o, earlier)
 	} else {
 		r, err = replay[S](l, earlier, o)
 	}
@@ -134,9 +136,9 @@ func claimedBefore[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s St
 }
 
 // ownResult is the result of a command whose event was recorded, although Append returned an error.
-func ownResult[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, state S, recorded Stored) (Result[S], error) {
-	f := folding[S]{state: state}
-	for r, err := range l.Store.LoadAfter(ctx, s, 0) {
+func ownResult[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, state S, o Order, recorded Stored) (Result[S], error) {
+	f := folding[S]{state: state, last: o.After}
+	for r, err := range l.Store.LoadAfter(ctx, s, o.After.Position) {
 		if f.add(l.Codec, r, err); f.err != nil || r.Position == recorded.Position {
 			break
 		}
@@ -149,10 +151,10 @@ func ownResult[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream
 }
 
 func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, state S, cmd C, o Order) (Result[S], error) {
-	var last Stored
+	last := o.After
 	if !o.New {
 		var err error
-		if state, last, err = Fold(ctx, l, s, state); err != nil {
+		if state, last, err = FoldAfter(ctx, l, s, state, last); err != nil {
 			return Result[S]{}, err
 		}
 	}

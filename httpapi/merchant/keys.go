@@ -53,8 +53,34 @@ func (a *API) SignOutKey(ctx context.Context, c Caller) error {
 }
 
 func (a *API) changeProject(ctx context.Context, id string, cmd projects.ProjectCommand, o eventstore.Order) (projects.Project, error) {
-	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), projects.Project{ID: id}, cmd, o)
+	res, err := a.Execute(ctx, id, cmd, o)
 	return res.State, err
+}
+
+// folded is a project after a record of its stream.
+type folded struct {
+	projects.Project
+
+	last eventstore.Stored
+}
+
+// Execute runs a command on a project. It goes on from where the command before ended: a project's
+// stream grows with every change of a key or an endpoint.
+func (a *API) Execute(ctx context.Context, id string, cmd projects.ProjectCommand, o eventstore.Order) (eventstore.Result[projects.Project], error) {
+	p := folded{Project: projects.Project{ID: id}}
+	if before, ok := a.folded.Load(id); ok {
+		p = before.(folded)
+	}
+	stream := eventstore.ProjectStream(id)
+	var err error
+	if p.Project, p.last, err = eventstore.FoldAfter(ctx, a.cfg.Ledger, stream, p.Project, p.last); err != nil {
+		return eventstore.Result[projects.Project]{}, err
+	}
+	if p.last.Position != 0 {
+		a.folded.Store(id, p)
+	}
+	o.After = p.last
+	return eventstore.Execute(ctx, a.cfg.Ledger, stream, p.Project, cmd, o)
 }
 
 // keyPrefix is before the ULID in a key's id.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"payledger/domain"
@@ -153,6 +154,7 @@ type API struct {
 	failures *edge.Limiter
 	feeds    places
 	lists    places
+	folded   sync.Map // of a project's id to folded
 }
 
 // Handlers answer requests by the operations of an API. The method of an

@@ -58,8 +58,7 @@ func (a *API) execute(
 	if err := a.m.Admit(c, projects.WebhooksWrite, nil); err != nil {
 		return e, false, err
 	}
-	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(c.Project.ID), projects.Project{ID: c.Project.ID}, cmd,
-		eventstore.Order{EventID: event, Cause: c.Cause()})
+	res, err := a.m.Execute(ctx, c.Project.ID, cmd, eventstore.Order{EventID: event, Cause: c.Cause()})
 	if err != nil {
 		return e, false, err
 	}
