@@ -75,6 +75,7 @@ type Endpoint struct {
 	Lanes       int // with something queued
 	Pending     int // deliveries
 	Undelivered int // dead letters
+	Removed     bool
 
 	Failures     int            // attempts failed one after the other
 	FailingSince domain.Instant // by the sender's clock; 0: not failing
@@ -105,6 +106,14 @@ func (t *Endpoint) count(s domain.DeliveryState, n int) {
 	case Undelivered(s):
 		t.Undelivered += n
 	}
+}
+
+// DeadLetters are those that can still be sent: nobody waits for a removed endpoint's.
+func (t *Endpoint) DeadLetters() int {
+	if t.Removed {
+		return 0
+	}
+	return t.Undelivered
 }
 
 // Calm forgets failures.

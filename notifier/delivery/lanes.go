@@ -21,10 +21,10 @@ type Lanes struct {
 // New makes the lanes of a log.
 func New(c Config) *Lanes { return &Lanes{config: c.withDefaults()} }
 
-// Open counts the notifications that are pending and those undelivered, of all endpoints.
+// Open counts the notifications that are pending and the dead letters, of all endpoints.
 func (l *Lanes) Open() (pending, undelivered int) {
 	for _, e := range l.config.Rows.Endpoints() {
-		pending, undelivered = pending+e.Pending, undelivered+e.Undelivered
+		pending, undelivered = pending+e.Pending, undelivered+e.DeadLetters()
 	}
 	return pending, undelivered
 }

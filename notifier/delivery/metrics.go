@@ -77,7 +77,7 @@ func newMetrics(s *sender, in prometheus.Registerer) metrics {
 	health.GaugeFunc(r, "payledger_webhook_oldest_pending_age_seconds", "Age of the oldest event with a notification not settled; 0 when there is none.",
 		s.oldestPendingAge)
 	gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked, held or unconfirmed: the dead letters.",
-		func(e *deliveries.Endpoint) int { return e.Undelivered })
+		(*deliveries.Endpoint).DeadLetters)
 	health.Register(in, r)
 	return m
 }

@@ -187,6 +187,23 @@ func TestFailingSinceOutlivesRestarts(t *testing.T) {
 	})
 }
 
+// TestRemovedEndpointsHaveNoDeadLetters: nobody can send them any more.
+func TestRemovedEndpointsHaveNoDeadLetters(t *testing.T) {
+	t.Parallel()
+	engine(t, func(w *world) { w.schema = webhook.Schedule{0} }, func(t *testing.T, w *world) {
+		a := w.paidTo(t, "a", broken, 3)
+		time.Sleep(time.Minute)
+		if pending, undelivered := w.lanes.Open(); pending != 0 || undelivered != 3 {
+			t.Errorf("%d pending, %d undelivered; want 3", pending, undelivered)
+		}
+		w.project(projects.RemoveEndpoint{EndpointID: a})
+		w.spread(t)
+		if pending, undelivered := w.lanes.Open(); pending != 0 || undelivered != 0 {
+			t.Errorf("%d pending, %d undelivered of a removed endpoint", pending, undelivered)
+		}
+	})
+}
+
 // TestBreaker: a failing endpoint is left alone but for probes, during which
 // what waits loses no tries; then all comes.
 func TestBreaker(t *testing.T) {

@@ -125,6 +125,9 @@ func (v *Deliveries) prepare(c *change) error {
 		d.changed(e.EndpointID, true)
 	case projects.WebhookEndpointRemoved:
 		d.changed(e.EndpointID, false)
+		if one := d.tally(e.EndpointID); one.now != nil {
+			one.now.Removed = true
+		}
 	case domain.PaymentEvent:
 		return d.payment(c, e)
 	}
