@@ -41,7 +41,7 @@ func TestCommandsOfAProjectStayCheap(t *testing.T) {
 	kept := endpointsPath + "/" + m.hook(`{"url":"`+hookURL+`"}`).ID
 	for n := range 20 {
 		before := store.read.Load()
-		id := m.hook(fmt.Sprintf(`{"url":"%s"}`, hookURL)).ID
+		id := m.hook(fmt.Sprintf(`{"url":%q}`, hookURL)).ID
 		m.send("POST", kept+"/disable", nil).want(200, "")
 		m.send("POST", kept+"/enable", nil).want(200, "")
 		m.send("DELETE", endpointsPath+"/"+id, nil).want(204, "")
