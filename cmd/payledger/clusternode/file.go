@@ -142,13 +142,13 @@ func Load(d datadir.Dir) (*Cluster, error) {
 		return nil, cli.Errorf(cli.ExitDirectory, "%w", err)
 	}
 	c := new(Cluster)
-	err = json.Unmarshal(b, c)
-	if err == nil && c.Format > format {
-		return nil, cli.Errorf(cli.ExitDirectory, "%s is of the format %q, and this program knows %q: run the newer version that wrote it", d.Cluster(), c.Format, format)
-	}
-	if err != nil || c.Format != format {
+	if err := json.Unmarshal(b, c); err != nil || c.Format != format {
+		do := "put it back from a copy, or make the node again with \"payledger cluster join\""
+		if err == nil && c.Format > format {
+			do = "run the newer version that wrote it"
+		}
 		err = cmp.Or(err, fmt.Errorf("it is of the format %q, and this program knows %q", c.Format, format))
-		return nil, cli.Errorf(cli.ExitDirectory, "%s cannot be read: %w; put it back from a copy, or make the node again with \"payledger cluster join\"", d.Cluster(), err)
+		return nil, cli.Errorf(cli.ExitDirectory, "%s cannot be read: %w; %s", d.Cluster(), err, do)
 	}
 	if c.key, err = ReadKey(d.ClusterKey()); err != nil {
 		return nil, err
