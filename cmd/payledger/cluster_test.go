@@ -643,7 +643,7 @@ func (h *hook) heardOf(ids []string) map[string]int {
 // They notice any answer but 201 and 503 with Retry-After.
 type writers struct {
 	n    *nodes
-	stop chan struct{}
+	stop func()
 	all  sync.WaitGroup
 
 	mu       sync.Mutex
@@ -653,12 +653,14 @@ type writers struct {
 }
 
 func (n *nodes) write(t testing.TB) *writers {
-	w := &writers{n: n, stop: make(chan struct{})}
+	stopped := make(chan struct{})
+	w := &writers{n: n, stop: sync.OnceFunc(func() { close(stopped) })}
+	t.Cleanup(func() { w.end() }) // also of a test that failed: no client outlives it
 	for i := range n.servers {
 		w.all.Go(func() {
 			for round := 0; ; round++ {
 				select {
-				case <-w.stop:
+				case <-stopped:
 					return
 				case <-time.After(100 * time.Millisecond): // there is one processor or two for all the nodes
 				}
@@ -703,7 +705,7 @@ func (w *writers) more(t testing.TB, payments int) {
 }
 
 func (w *writers) end() (payments int) {
-	close(w.stop)
+	w.stop()
 	w.all.Wait()
 	return w.payments
 }
