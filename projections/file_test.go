@@ -316,7 +316,7 @@ func TestFailedWriteStopsTheEngine(t *testing.T) {
 	diff(t, dump(t, open(t, c)), w.rebuilt())
 }
 
-// TestNewerFormatIsRebuilt: the file of a newer version of the program is made anew from the log,
+// TestNewerFormatIsRebuilt: the file of a newer version of the program is rebuilt from the log,
 // so that this version can take its place again.
 func TestNewerFormatIsRebuilt(t *testing.T) {
 	t.Parallel()

@@ -156,7 +156,7 @@ func TestOlderFiles(t *testing.T) {
 	t.Parallel()
 	from, bundle := older(t)
 	for name, file := range map[string]func(datadir.Dir) string{
-		"projections.db": datadir.Dir.Projections, // made anew
+		"projections.db": datadir.Dir.Projections, // rebuilt
 		"checkpoint":     datadir.Dir.Checkpoint,  // read
 		"demo.json":      datadir.Dir.Demo,        // read
 	} {
@@ -171,7 +171,7 @@ func TestOlderFiles(t *testing.T) {
 
 // TestNewerFiles raises the format of each file that has one, as a newer version would. No command
 // takes such a file for its own: of the log it says what to do, and leaves it as it is; the
-// projections, which follow from the log, are made anew.
+// projections, which follow from the log, are rebuilt.
 func TestNewerFiles(t *testing.T) {
 	t.Parallel()
 	from, bundle := older(t)

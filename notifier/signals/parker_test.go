@@ -268,7 +268,7 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 }
 
 // TestWhatGaveWayNeverFalls: a command takes signals between two checks, after others gave way. A counter
-// that fell would be taken for one that began anew.
+// that fell would be taken for one that started again from zero.
 func TestWhatGaveWayNeverFalls(t *testing.T) {
 	t.Parallel()
 	var f parkedFill
