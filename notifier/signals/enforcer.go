@@ -67,7 +67,8 @@ type Enforcer struct {
 	shedLog    zerolog.Logger
 	parker     *parker
 	times      Times
-	backlog    uint64 // maxBacklog
+	backlog    uint64                                        // maxBacklog
+	states     map[string]map[eventstore.Stream]*cachedState // by route
 }
 
 // Times are the enforcer's pauses.
@@ -112,7 +113,7 @@ func New(c Config) *Enforcer {
 			"Refused signals that were only counted, because their payment has its maximum of recorded ones."),
 		sheds: health.Counter(c.Metrics, "payledger_signals_shed_total",
 			"Signals dropped without an answer because too many of their route waited."),
-		times: c.Times, backlog: maxBacklog,
+		times: c.Times, backlog: maxBacklog, states: make(map[string]map[eventstore.Stream]*cachedState),
 	}
 	if c.Times == (Times{}) {
 		e.times = DefaultTimes()

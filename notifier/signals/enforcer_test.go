@@ -380,7 +380,8 @@ func testRoutes() []string { return []string{domain.SandboxRoute, "bank", "other
 func judging(tb testing.TB, c *bus.Conn, b *bustest.Book) *Enforcer {
 	tb.Helper()
 	times := DefaultTimes()
-	times.Retry, times.Watch, times.Heartbeat = healthtest.Quick(), 100*time.Millisecond, 500*time.Millisecond
+	// A test that has no CPU for seconds does not lose its pulls.
+	times.Retry, times.Watch, times.Heartbeat = healthtest.Quick(), 100*time.Millisecond, 10*time.Second
 	return New(Config{
 		Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Routes: testRoutes, Times: times, Log: healthtest.Log(tb),
 	})

@@ -49,8 +49,8 @@ func (c *court) floodAll(t *testing.T, p domain.Payment, n int, change func(*dom
 func floodSignal(t *testing.T, p domain.Payment, i int, change func(*domain.Signal)) *nats.Msg {
 	t.Helper()
 	s := bustest.Paid(p)
-	change(&s)
 	s.Reference = fmt.Sprint("flood-", p.ID, "-", i)
+	change(&s)
 	return &nats.Msg{
 		Subject: bus.SignalSubject(s.Route, p.Project, p.ID), Data: bustest.Encode(t, s), Header: nats.Header{bus.ReplyHeader: {"_INBOX.nobody.reads"}},
 	}
@@ -60,13 +60,23 @@ func wrongRoute(s *domain.Signal) { s.Route = "bank" }
 
 func lateMoney(s *domain.Signal) { s.Amount-- }
 
-// TestFloodsOfRefusalsAreCounted, and what is beyond the cap is answered.
+// TestFloodsOfRefusalsAreCounted, also when SIGNALS is read anew in their midst, and what is beyond
+// the cap is answered.
 func TestFloodsOfRefusalsAreCounted(t *testing.T) {
 	t.Parallel()
 	c := newCourt(t)
 	p := c.Routed(t)
 	const all = 2000
-	c.floodAll(t, p, all, wrongRoute)
+	c.floodAll(t, p, all*3/4, wrongRoute)
+	c.drained(t)
+	if err := c.conn.JetStream().DeleteConsumer(t.Context(), bus.SignalsStream, bus.RouteConsumer(domain.SandboxRoute)); err != nil {
+		t.Fatal(err)
+	}
+	c.ready(t)
+	c.floodAll(t, p, all/4, func(s *domain.Signal) {
+		wrongRoute(s)
+		s.Reference += "-again"
+	})
 	s := bustest.Paid(p)
 	wrongRoute(&s)
 	s.Reference = "one more"

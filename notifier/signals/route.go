@@ -40,11 +40,13 @@ type route struct {
 	unacked  atomic.Int64 // signals delivered and not finished when watch last looked, without those finished since
 }
 
+// newRoute goes on with the states of the route's last reading, which has ended: they count what is
+// recorded nowhere.
 func (e *Enforcer) newRoute(name string, consumer jetstream.Consumer) *route {
-	return &route{
-		Enforcer: e, name: name, consumer: consumer,
-		arrived: make(chan *signal, maxBatch), states: make(map[eventstore.Stream]*cachedState),
+	if e.states[name] == nil {
+		e.states[name] = make(map[eventstore.Stream]*cachedState)
 	}
+	return &route{Enforcer: e, name: name, consumer: consumer, arrived: make(chan *signal, maxBatch), states: e.states[name]}
 }
 
 // take reads the route's signals.
