@@ -128,6 +128,21 @@ func (c parkedSignals) ids(a *cli.App, m *cli.Client) (ids []uint64, err error) 
 	return ids, err
 }
 
+// each calls do for the signals that the arguments select, and counts them. Of --all, those that have
+// gone meanwhile are passed over.
+func (c parkedSignals) each(a *cli.App, m *cli.Client, do func(id uint64) error) (done uint64, err error) {
+	ids, err := c.ids(a, m)
+	for _, id := range ids {
+		switch err := do(id); {
+		case err == nil:
+			done++
+		case !c.All || !cli.RefusedFor(err, domain.ParkedSignalNotFound):
+			return done, err
+		}
+	}
+	return done, err
+}
+
 // retried is the result of a signal that was sent again.
 type retried struct {
 	ID uint64 `json:"id"`
@@ -137,26 +152,19 @@ type retried struct {
 // Run has the signals judged again and prints each result.
 func (c parkedRetryCmd) Run(a *cli.App) error {
 	return c.open(a, func(m *cli.Client) error {
-		ids, err := c.ids(a, m)
-		if err != nil {
-			return err
-		}
 		still := 0
-		for _, id := range ids {
+		_, err := c.each(a, m, func(id uint64) error {
 			r := retried{ID: id}
-			err := m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply)
-			if c.All && cli.RefusedFor(err, domain.ParkedSignalNotFound) {
-				continue // it has given way since
-			}
-			if err == nil {
-				err = a.Print(r, "%s\n", strings.TrimSpace(fmt.Sprintf("%d: %s %s", id, r.Result, r.Reason)))
-			}
-			if err != nil {
+			if err := m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply); err != nil {
 				return err
 			}
 			if r.Result == domain.SignalParked {
 				still++
 			}
+			return a.Print(r, "%s\n", strings.TrimSpace(fmt.Sprintf("%d: %s %s", id, r.Result, r.Reason)))
+		})
+		if err != nil {
+			return err
 		}
 		if still > 0 {
 			return cli.Errorf(cli.ExitRefused, "%d could not be judged this time either and are parked: see \"payledger signals parked\"", still)
@@ -171,26 +179,19 @@ func (c parkedDiscardCmd) Run(a *cli.App) error {
 		var done struct {
 			Discarded uint64 `json:"discarded"`
 		}
+		var err error
 		if c.All && c.Reason == "" {
 			var page domain.ParkedPage
-			err := m.Call(a.Ctx, http.MethodGet, parkedPath+"?limit=1", nil, &page)
-			if err == nil {
+			if err = m.Call(a.Ctx, http.MethodGet, parkedPath+"?limit=1", nil, &page); err == nil {
 				err = m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/discard?through=%d", parkedPath, page.Last), nil, &done)
 			}
-			if err != nil {
-				return err
-			}
 		} else {
-			ids, err := c.ids(a, m)
-			for _, id := range ids {
-				if err == nil {
-					err = m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/discard", parkedPath, id), nil, nil)
-				}
-			}
-			if err != nil {
-				return err
-			}
-			done.Discarded = uint64(len(ids))
+			done.Discarded, err = c.each(a, m, func(id uint64) error {
+				return m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/discard", parkedPath, id), nil, nil)
+			})
+		}
+		if err != nil {
+			return err
 		}
 		return a.Print(done, "%d discarded.\n", done.Discarded)
 	})
