@@ -169,7 +169,7 @@ func (a *admin) routes() []edge.Route {
 //	DELETE /admin/projects/{project}/keys/{key_id} → 204
 //	GET    /admin/projects/{project}/payments?status=&currency=…&limit=&cursor= → {"data":[payment…],"next_cursor"}
 //	GET    /admin/payments?reference=&route= → {"data":[wire.OperatorsPayment…]}, oldest first within a route
-//	GET    /admin/payments/open?project=&route=&limit=&cursor= → {"data":[wire.OpenWork…],"next_cursor"}, of at most limit payments, oldest first
+//	GET    /admin/payments/open?route=&limit=&cursor= → {"data":[wire.OpenWork…],"next_cursor"}, of at most limit payments, oldest first
 //	GET    /admin/payments/{payment_id} → wire.OperatorsPayment
 //	GET    /admin/payments/{payment_id}/proof → the payment's receipt, text
 //	POST   /admin/payments/{payment_id}/ask → wire.OperatorsPayment, once its provider was asked
