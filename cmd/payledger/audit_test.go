@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -8,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/httpapi/wire"
 )
 
 // acted is an act as "payledger audit" prints it.
@@ -126,4 +131,32 @@ func TestWhoActed(t *testing.T) {
 	}
 	run(0, "verify", "--data", data)
 	run(0, "replay", "--data", data, "--check")
+}
+
+// TestCommandsNameTheirUser: the server of another machine, to which a follower passes a command on,
+// knows the user by no number.
+func TestCommandsNameTheirUser(t *testing.T) {
+	t.Parallel()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	l, err := datadir.Dir(dir).ListenSocket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := make(chan string, 1)
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		named <- r.Header.Get(wire.OperatorHeader)
+		_, _ = io.WriteString(w, `{"data":[]}`)
+	})}
+	go s.Serve(l) //nolint:errcheck // it ends with the test
+	t.Cleanup(func() { s.Close() })
+	if out, code := payledger(t, "project", "list", "--data", dir); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+	if name := <-named; name != me.Username {
+		t.Errorf("the command says that %q acts, want %q", name, me.Username)
+	}
 }

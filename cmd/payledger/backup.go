@@ -139,7 +139,7 @@ func (c backupCmd) copyLog(a *cli.App, begin func(eventstore.Position, int64) (i
 	case !live:
 		return errors.Join(store.Backup(a.Ctx, begin), store.Close())
 	}
-	resp, err := cli.ClientOf(d.DialSocket).Send(a.Ctx, http.MethodGet, "/admin/backup", nil)
+	resp, err := cli.ClientOf(d.DialSocket, a.As).Send(a.Ctx, http.MethodGet, "/admin/backup", nil)
 	if err != nil {
 		return err
 	}

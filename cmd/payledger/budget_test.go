@@ -83,7 +83,7 @@ func budgets() []budget {
 		{"documents", 343, []string{"httpapi/docs"}},
 		{"the operator's API", 743, []string{"httpapi/admin"}},
 		{"commands", 2366, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
-		{"composition and data directory", 2947, []string{
+		{"composition and data directory", 2895, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},

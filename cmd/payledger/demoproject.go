@@ -59,7 +59,7 @@ func (c demoCmd) setUp(a *cli.App, d datadir.Dir) (key demoKey, hook demoHook, e
 			err = fmt.Errorf("setting up the demo project: %w", err)
 		}
 	}()
-	m := cli.ClientOf(d.DialSocket)
+	m := cli.ClientOf(d.DialSocket, a.As)
 	var last demoState
 	content, err := os.ReadFile(d.Demo())
 	if err == nil {

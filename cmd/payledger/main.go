@@ -123,7 +123,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		defer stop()
 		defer context.AfterFunc(ctx, stop)()
 	}
-	app := &cli.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON, As: cmp.Or(c.As, os.Getenv("SUDO_USER"))}
+	app := &cli.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON, As: cmp.Or(c.As, os.Getenv("SUDO_USER"), cli.ThisUser())}
 	if _, err := app.Actor(); err != nil {
 		return report(stderr, cli.WithCode(cli.ExitUsage, err))
 	}

@@ -19,7 +19,7 @@ func TestSettlementList(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	start(t, "demo", "--data", data)
-	m := cli.ClientOf(datadir.Dir(data).DialSocket)
+	m := cli.ClientOf(datadir.Dir(data).DialSocket, "")
 	post := func(path string, body any) {
 		t.Helper()
 		var s wire.Settlement

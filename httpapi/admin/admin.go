@@ -155,7 +155,7 @@ func (a *admin) routes() []edge.Route {
 // New returns the handler that is served on the unix socket in the data
 // directory. It asks for no credentials: every process that can open the
 // socket may do everything. It speaks JSON with the same problem documents as the API.
-// The log names who acts: Payledger-Operator, or the user at the socket's other end.
+// The log names who acts: whom Payledger-Operator names, or else "unknown".
 //
 //	POST   /admin/projects              {"name","settings"?,"scopes"?} → 201 project with "key_id" and "api_key"
 //	GET    /admin/projects              → {"data":[project…]}

@@ -35,9 +35,7 @@ func (c Directory) Running(a *cli.App) (*cli.Client, error) {
 	if err != nil {
 		return nil, a.Ctx.Err()
 	}
-	m := cli.ClientOf(d.DialSocket)
-	m.As = a.As
-	return m, conn.Close()
+	return cli.ClientOf(d.DialSocket, a.As), conn.Close()
 }
 
 // Reading is Holding, for what only reads: it works on a directory that cannot be

@@ -24,13 +24,13 @@ type Client struct {
 	HTTP  *http.Client
 	Close func() error
 	Live  bool   // a server runs on the directory
-	As    string // the actor; "": the user of this process
+	As    string // the actor's name
 }
 
 // ClientOf is the client of the server that runs on a directory, whose socket dial
-// connects to.
-func ClientOf(dial func(context.Context) (net.Conn, error)) *Client {
-	return &Client{Close: func() error { return nil }, Live: true, HTTP: &http.Client{Transport: &http.Transport{
+// connects to. as is the actor's name; "" only where nothing is recorded.
+func ClientOf(dial func(context.Context) (net.Conn, error), as string) *Client {
+	return &Client{Close: func() error { return nil }, Live: true, As: as, HTTP: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}}

@@ -25,19 +25,20 @@ type App struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	JSON   bool   // --json
-	As     string // --as: the actor; "": the user of this process
+	As     string // the actor's name: --as, or else ThisUser
+}
+
+// ThisUser is who runs this process, by name or else by number.
+func ThisUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "uid:" + strconv.Itoa(os.Getuid())
 }
 
 // Actor is the actor, as in the log.
 func (a *App) Actor() (string, error) {
-	name := a.As
-	if name == "" {
-		name = "uid:" + strconv.Itoa(os.Getuid())
-		if u, err := user.Current(); err == nil {
-			name = u.Username
-		}
-	}
-	actor, err := eventstore.OperatorActor(name)
+	actor, err := eventstore.OperatorActor(a.As)
 	if err != nil {
 		return "", fmt.Errorf("--as: %w", err)
 	}

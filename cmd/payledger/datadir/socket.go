@@ -3,7 +3,6 @@ package datadir
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,7 +19,7 @@ const maxSocketPath = 107
 // ListenSocket opens the admin socket, only for the directory's owner: on Linux its mode is set
 // before it is bound, so that it is never open to others. The caller holds the directory's lock, so a
 // socket that is still there belongs to a process that is gone. A full disk has room for it: a
-// socket needs an inode and no block.
+// socket needs an inode and no block. It is gone when the listener is closed, but for one with a long path.
 func (d Dir) ListenSocket() (net.Listener, error) {
 	if err := RemoveIfExists(d.socket()); err != nil {
 		return nil, err
@@ -37,11 +36,10 @@ func (d Dir) ListenSocket() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := os.Chmod(d.socket(), 0o600); err != nil { // other systems refuse it before
 		return nil, errors.Join(err, l.Close())
 	}
-	return &socketListener{l, d.socket()}, nil
+	return l, nil
 }
 
 // DialSocket connects to the admin socket of a running server.
@@ -103,18 +101,4 @@ func shortPath(path string) (short string, done func(), err error) {
 		return "", nil, err
 	}
 	return filepath.Join(link, filepath.Base(path)), done, nil
-}
-
-// socketListener removes the socket when it is closed.
-type socketListener struct {
-	net.Listener
-	path string
-}
-
-func (l *socketListener) Close() error {
-	err := os.Remove(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // closed before
-	}
-	return errors.Join(err, l.Listener.Close())
 }

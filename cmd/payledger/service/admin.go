@@ -28,7 +28,7 @@ func Connect(ctx context.Context, d datadir.Dir, o Options, stderr io.Writer) (*
 		return err
 	})
 	if live {
-		return cli.ClientOf(d.DialSocket), nil
+		return cli.ClientOf(d.DialSocket, ""), nil
 	}
 	return own, err
 }
@@ -83,7 +83,7 @@ func serveOwn(open func(parts *process.Parts, tmp datadir.Dir) (http.Handler, er
 		return nil, errors.Join(err, l.Close())
 	}
 	parts.Add("requests", process.Part{Stop: server.Close})
-	own := cli.ClientOf(datadir.Dir(tmp).DialSocket)
+	own := cli.ClientOf(datadir.Dir(tmp).DialSocket, "")
 	own.Live, own.Close = false, parts.Stop
 	return own, nil
 }

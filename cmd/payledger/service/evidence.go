@@ -105,7 +105,7 @@ func fileEvidence(path string, given datadir.TrustAnchors, stderr io.Writer) (*E
 
 // liveEvidence asks the server that runs on the directory.
 func liveEvidence(d datadir.Dir) *Evidence {
-	m := cli.ClientOf(d.DialSocket)
+	m := cli.ClientOf(d.DialSocket, "")
 	return &Evidence{
 		Dir: d, Close: func() error { return nil },
 		Verify: func(ctx context.Context, q httpadmin.VerifyRequest, emit func(httpadmin.Line) error) error {
