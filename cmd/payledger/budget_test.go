@@ -45,7 +45,7 @@ func budgets() []budget {
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
 			"projections/views/attempts", "httpapi/admin/dispute", "cmd/payledger/admincmd/dispute",
 		}},
-		{"what providers pay out is settled line by line, whatever comes first", 2851, []string{
+		{"what providers pay out is settled line by line, whatever comes first", 2846, []string{
 			"domain/settlement", "eventstore/audit/settlement", "projections/views/settlements", "httpapi/merchant/settlements", "httpapi/admin/settlement", "httpapi/wire/settlement",
 			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement", "notifier/worker/settler",
 		}},

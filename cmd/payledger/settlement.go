@@ -101,15 +101,10 @@ func (c settlementImport) Run(a *cli.App) error {
 	if all.Lines == 0 {
 		return fmt.Errorf("%s has no lines", c.File)
 	}
-	return c.Holding(a, service.Options{}, func(m *cli.Client) error {
-		if !c.Apply {
-			return c.preview(a, m, in, sum, all)
-		}
-		if !m.Live { // it alone knows who bears the fees of the route
-			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
-		}
-		return c.apply(a, m, in, sum, all)
-	})
+	if c.Apply { // a server alone knows who bears the fees of the route
+		return c.Serving(a, "", func(m *cli.Client) error { return c.apply(a, m, in, sum, all) })
+	}
+	return c.Holding(a, service.Options{}, func(m *cli.Client) error { return c.preview(a, m, in, sum, all) })
 }
 
 // source is a report that is being read.

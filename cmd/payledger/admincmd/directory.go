@@ -3,6 +3,7 @@ package admincmd
 import (
 	"cmp"
 	"errors"
+	"fmt"
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
@@ -36,6 +37,20 @@ func (c Directory) Running(a *cli.App) (*cli.Client, error) {
 		return nil, a.Ctx.Err()
 	}
 	return cli.ClientOf(d.DialSocket, a.As), conn.Close()
+}
+
+// Serving runs fn with the server that runs on the directory or is about to. Where none does the
+// directory is left alone, so that one can start; with is what to give it besides.
+func (c Directory) Serving(a *cli.App, with string, fn func(*cli.Client) error) error {
+	d := datadir.Dir(c.Data)
+	live, err := d.Reach(a.Ctx, d.Unused)
+	switch {
+	case err != nil:
+		return err
+	case !live:
+		return fmt.Errorf("no server runs on %[1]s: start one with \"payledger serve%[2]s --data %[1]s\"", c.Data, with)
+	}
+	return fn(cli.ClientOf(d.DialSocket, a.As))
 }
 
 // Reading is Holding, for what only reads: it works on a directory that cannot be

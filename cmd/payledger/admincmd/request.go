@@ -49,12 +49,7 @@ func (c Reads) open(a *cli.App, fn func(*cli.Client) error) error {
 type Served struct{ Directory }
 
 func (c Served) open(a *cli.App, fn func(*cli.Client) error) error {
-	return Anyway(c).open(a, func(m *cli.Client) error {
-		if !m.Live {
-			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
-		}
-		return fn(m)
-	})
+	return c.Serving(a, "", fn)
 }
 
 // OfProject is for commands on what belongs to a project: "{project}" of a path.

@@ -1,8 +1,6 @@
 package admincmd
 
 import (
-	"fmt"
-
 	"github.com/alecthomas/kong"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -35,16 +33,11 @@ type inSandbox struct {
 }
 
 func (c inSandbox) open(a *cli.App, fn func(*cli.Client) error) error {
-	return Anyway{c.Directory}.open(a, func(m *cli.Client) error {
-		if !m.Live {
-			return fmt.Errorf("no server runs on %s, so nothing would act on the outcome: start one with \"payledger serve --sandbox --data %s\"", c.Data, c.Data)
-		}
-		err := fn(m)
-		if cli.RefusedFor(err, domain.PathNotFound) {
-			return cli.Errorf(cli.ExitRefused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
-		}
-		return err
-	})
+	err := c.Serving(a, " --sandbox", fn)
+	if cli.RefusedFor(err, domain.PathNotFound) {
+		return cli.Errorf(cli.ExitRefused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
+	}
+	return err
 }
 
 type sandboxPayment struct {

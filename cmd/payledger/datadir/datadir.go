@@ -290,6 +290,18 @@ func (d Dir) OpenReadOnly() (*bolt.Store, error) {
 	return store, nil
 }
 
+// Unused fails unless the log can be opened and no process has it open.
+func (d Dir) Unused() error {
+	if err := d.MustExist(); err != nil {
+		return err
+	}
+	store, err := d.OpenReadOnly()
+	if err != nil {
+		return err
+	}
+	return store.Close()
+}
+
 // VerifyFile reads a log that no process writes to from end to end: the
 // structure of the file, every record and index, every event. each is called
 // with every record, unless it is nil; its error ends the reading. It returns
