@@ -81,7 +81,7 @@ func budgets() []budget {
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},
 		{"documents", 343, []string{"httpapi/docs"}},
-		{"the operator's API", 743, []string{"httpapi/admin"}},
+		{"the operator's API", 690, []string{"httpapi/admin"}},
 		{"commands", 2366, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
 		{"composition and data directory", 2895, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process",

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"slices"
-	"strconv"
 
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -10,6 +9,7 @@ import (
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/strictjson"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -49,14 +49,7 @@ func projectRequestOf(body []byte, present domain.Settings, known ...string) (pr
 // settingsOf reads settings into s, in the order of domain.SettingNames.
 func settingsOf(s *domain.Settings) []edge.Field {
 	fields := []edge.Field{
-		{Name: "currencies", Read: func(v jsontext.Value) domain.FieldErrors {
-			all, ok := strictjson.Texts(v)
-			s.Currencies = nil
-			for _, c := range all {
-				s.Currencies = append(s.Currencies, domain.Currency(c))
-			}
-			return edge.OfType(ok)
-		}},
+		{Name: "currencies", Read: into(&s.Currencies, false)},
 		{Name: "max_amount", Read: func(v jsontext.Value) domain.FieldErrors {
 			amount, fault := merchant.AmountOf(v)
 			if fault != nil {
@@ -65,14 +58,8 @@ func settingsOf(s *domain.Settings) []edge.Field {
 			s.MaxAmount = amount
 			return nil
 		}},
-		{Name: "lifetime_seconds", Read: func(v jsontext.Value) (faults domain.FieldErrors) {
-			s.LifetimeSeconds, faults = whole(v)
-			return faults
-		}},
-		{Name: "require_idempotency_key", Read: func(v jsontext.Value) domain.FieldErrors {
-			s.RequireIdempotencyKey = v.Kind() == 't'
-			return edge.OfType(v.Kind() == 't' || v.Kind() == 'f')
-		}},
+		{Name: "lifetime_seconds", Read: into(&s.LifetimeSeconds, false)},
+		{Name: "require_idempotency_key", Read: into(&s.RequireIdempotencyKey, false)},
 		{Name: "shop_url", Read: edge.Text(func(url string) domain.FieldErrors {
 			s.ShopURL = url
 			if why := edge.URLFault(url); why != "" {
@@ -87,23 +74,10 @@ func settingsOf(s *domain.Settings) []edge.Field {
 			}
 			return nil
 		})},
-		{Name: "details_retention_days", Read: func(v jsontext.Value) (faults domain.FieldErrors) {
-			if s.DetailsRetentionDays = 0; v.Kind() != 'n' {
-				s.DetailsRetentionDays, faults = whole(v)
-			}
-			return faults
-		}},
+		{Name: "details_retention_days", Read: into(&s.DetailsRetentionDays, true)},
 	}
 	for _, name := range domain.LimitNames() {
-		fields = append(fields, edge.Field{Name: name, Read: func(v jsontext.Value) (faults domain.FieldErrors) {
-			own := s.OwnLimit(name)
-			if *own = nil; v.Kind() == 'n' {
-				return nil
-			}
-			n, faults := whole(v)
-			*own = &n
-			return faults
-		}})
+		fields = append(fields, edge.Field{Name: name, Read: into(s.OwnLimit(name), true)})
 	}
 	for i := range fields {
 		fields[i].Null = true
@@ -111,8 +85,10 @@ func settingsOf(s *domain.Settings) []edge.Field {
 	return fields
 }
 
-// whole reads a whole number.
-func whole(v jsontext.Value) (int, domain.FieldErrors) {
-	n, err := strconv.Atoi(string(v))
-	return n, edge.OfType(err == nil)
+// into decodes a value into to, null where it may be as nothing. What to has had may be another's.
+func into[T any](to *T, null bool) func(jsontext.Value) domain.FieldErrors {
+	return func(v jsontext.Value) domain.FieldErrors {
+		*to = *new(T)
+		return edge.OfType((null || v.Kind() != 'n') && json.Unmarshal(v, to) == nil)
+	}
 }
