@@ -52,13 +52,10 @@ func (c demoCmd) Run(a *cli.App, flags *kong.Context) (err error) {
 	if err := c.checkNodes(); err != nil {
 		return err
 	}
-	reload, done := hangups(c.Flags)
-	defer done()
 	o, err := options(c.Flags, a, service.Options{}, zerolog.WarnLevel)
 	if err != nil {
 		return err
 	}
-	o.Reload = reload
 	d := datadir.Dir(c.Data)
 	if c.Data == "" {
 		tmp, err := os.MkdirTemp("", "payledger-demo-")

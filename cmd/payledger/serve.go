@@ -43,13 +43,10 @@ TLS of --listen is the task of a proxy in front; give the outside address with -
 
 // Run serves until the process is asked to stop.
 func (c serveCmd) Run(a *cli.App) error {
-	reload, done := hangups(c.Flags)
-	defer done()
 	o, err := options(c.Flags, a, service.Options{Limits: domain.DefaultLimits(), FailedAuthPerMinute: 10}, zerolog.InfoLevel)
 	if err != nil {
 		return err
 	}
-	o.Reload = reload
 	ctx := a.Ctx
 	if c.UntilStdinEnds {
 		var stop context.CancelFunc
@@ -70,6 +67,11 @@ func (c serveCmd) Run(a *cli.App) error {
 // options reads the flags that serve and demo share. o and level are what they differ in while a flag
 // is not given.
 func options(f service.Flags, a *cli.App, o service.Options, level zerolog.Level) (service.Options, error) {
+	if f.Reloads() {
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		o.Reload = hangups
+	}
 	o.Flags, o.Stderr = f, a.Stderr
 	o.PublicURL = strings.TrimRight(f.PublicURL, "/")
 	if f.WebhookRetrySchedule != "" {
@@ -136,14 +138,4 @@ func options(f service.Flags, a *cli.App, o service.Options, level zerolog.Level
 		return o, cli.Errorf(cli.ExitUsage, "--routes: %w", err)
 	}
 	return o, nil
-}
-
-// hangups takes the signals that ask for the routes file to be read again, if there is one.
-func hangups(f service.Flags) (reload <-chan os.Signal, done func()) {
-	if !f.Reloads() {
-		return nil, func() {}
-	}
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, syscall.SIGHUP)
-	return c, func() { signal.Stop(c) }
 }
