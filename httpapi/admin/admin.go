@@ -295,14 +295,7 @@ func (a *admin) listProjects(x *edge.Exchange) error {
 }
 
 func (a *admin) getProject(x *edge.Exchange) error {
-	return a.replyProject(x, x.Project, nil)
-}
-
-func (a *admin) replyProject(x *edge.Exchange, p projects.Project, err error) error {
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, a.viewOf(p))
+	return x.Reply(http.StatusOK, a.viewOf(x.Project))
 }
 
 func (a *admin) changeProject(x *edge.Exchange) error {
@@ -320,18 +313,18 @@ func (a *admin) changeProject(x *edge.Exchange) error {
 		}
 	}
 	p, err := a.api.ChangeProject(x.Context(), x.Project.ID, causeOf(x), projects.EditProject{Edit: edit}, false)
-	return a.replyProject(x, p, err)
+	return x.Answer(a.viewOf(p), err)
 }
 
 // signOutProject ends all sessions of the project's account.
 func (a *admin) signOutProject(x *edge.Exchange) error {
 	p, err := a.api.SignOutProject(x.Context(), x.Project.ID, causeOf(x))
-	return a.replyProject(x, p, err)
+	return x.Answer(a.viewOf(p), err)
 }
 
 func (a *admin) disableProject(x *edge.Exchange) error {
 	p, err := a.api.ChangeProject(x.Context(), x.Project.ID, causeOf(x), projects.DisableProject{}, false)
-	return a.replyProject(x, p, err)
+	return x.Answer(a.viewOf(p), err)
 }
 
 func (a *admin) issueKey(x *edge.Exchange) error {

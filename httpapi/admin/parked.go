@@ -65,10 +65,7 @@ func (a *admin) retryParked(x *edge.Exchange) error {
 		reply, found, err = a.cfg.Parked.Retry(ctx, id)
 		return found, err
 	})
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, reply)
+	return x.Answer(reply, err)
 }
 
 func (a *admin) discardParked(x *edge.Exchange) error {

@@ -141,10 +141,7 @@ func (a *admin) undoPayout(x *edge.Exchange) error {
 		return err
 	}
 	undone, err := eventstore.UndonePayouts(x.Context(), a.cfg.Ledger, r.Stream)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, operatorsPayout(found.Lines[i], undone))
+	return x.Answer(operatorsPayout(found.Lines[i], undone), err)
 }
 
 // operatorsPayout is a posting of a payout to the bank as the operator sees it.

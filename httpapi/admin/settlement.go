@@ -19,6 +19,7 @@ import (
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
+	"payledger/projections/views"
 )
 
 // operatorsBooks are the books of what is of no project.
@@ -84,24 +85,21 @@ func (a *admin) openSettlement(x *edge.Exchange) error {
 
 // closeSettlement says that all lines are recorded.
 func (a *admin) closeSettlement(x *edge.Exchange) error {
-	s, route, report, err := a.settlement(x)
+	s, err := a.settlement(x)
 	if err != nil {
 		return err
 	}
-	return a.onReports(x, a.cfg.IDs.Next(), route, report, settlement.CloseReport{Report: report, Recorded: s})
+	report := s.Report.Report
+	return a.onReports(x, a.cfg.IDs.Next(), s.Route, report, settlement.CloseReport{Report: report, Recorded: s.Recorded})
 }
 
-// settlement is the totals of what is recorded of the report in the path.
-func (a *admin) settlement(x *edge.Exchange) (recorded settlement.Summary, route, report string, err error) {
-	route, report, ok := settlement.ParseID(x.Vars["id"])
-	if !ok {
-		return recorded, "", "", &domain.Refusal{Code: domain.SettlementNotFound}
-	}
+// settlement is the report in the path.
+func (a *admin) settlement(x *edge.Exchange) (views.Settlement, error) {
 	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, x.Vars["id"])
 	if err == nil && !ok {
 		err = &domain.Refusal{Code: domain.SettlementNotFound}
 	}
-	return s.Recorded, route, report, err
+	return s, err
 }
 
 // feesPaidBy is who bears the fees of a route.
@@ -248,14 +246,9 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 	a.cfg.Settling.Lock()
 	defer a.cfg.Settling.Unlock()
 	id := x.Vars["id"]
-	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, id)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return &domain.Refusal{Code: domain.SettlementNotFound}
-	case s.Closed:
-		return x.Reply(http.StatusOK, merchant.SettlementOf(s))
+	s, err := a.settlement(x)
+	if err != nil || s.Closed {
+		return x.Answer(merchant.SettlementOf(s), err)
 	}
 	first := req.Lines[0].Number
 	recorded := make(map[int]bool) // from the first on
@@ -301,10 +294,8 @@ func (a *admin) recordSettlement(x *edge.Exchange) error {
 			return err
 		}
 	}
-	if s, _, err = a.cfg.Views.Settlement(x.Context(), operatorsBooks, id); err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, merchant.SettlementOf(s))
+	s, err = a.settlement(x)
+	return x.Answer(merchant.SettlementOf(s), err)
 }
 
 // record records lines of a project, in as many events as it takes. It needs the number of the
@@ -374,12 +365,9 @@ func (a *admin) resolveSettlement(x *edge.Exchange) error {
 	}
 	a.cfg.Settling.Lock()
 	defer a.cfg.Settling.Unlock()
-	s, ok, err := a.cfg.Views.Settlement(x.Context(), operatorsBooks, x.Vars["id"])
+	s, err := a.settlement(x)
 	if err != nil {
 		return err
-	}
-	if !ok {
-		return &domain.Refusal{Code: domain.SettlementNotFound}
 	}
 	c.FeesPaidBy = s.FeesPaidBy
 	for _, project := range s.Projects {
