@@ -13,7 +13,6 @@ import (
 	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
-	"payledger/eventstore"
 	"payledger/httpapi/merchant"
 	"payledger/notifier"
 	"payledger/notifier/bus"
@@ -165,9 +164,6 @@ func (a *app) signCheckpoints(context.Context) (process.Part, error) {
 
 // payment is a payment of the project as the log has it now.
 func (a *app) payment(ctx context.Context, project string, id domain.ID) (domain.Payment, error) {
-	if _, err := a.views.Fresh(ctx, eventstore.Filter(eventstore.PaymentStream(project, id))); err != nil {
-		return domain.Payment{}, err
-	}
 	p, found, err := a.views.Payment(ctx, id)
 	if err == nil && !found {
 		err = a.views.Overlooked(ctx, project, id)
