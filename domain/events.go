@@ -10,7 +10,8 @@ import (
 
 // Event is a recorded fact, in the form in which it is stored. Events are
 // values. The wire name and the meaning of a recorded event never change; a
-// changed form is a new version in Events and an upcaster from the old one.
+// changed form is a new version in Events and, unless the old one can be read as it is, a step from it
+// in package eventstore.
 //
 // All properties of an event type are methods of the type: an event type that
 // lacks one does not compile.
@@ -151,7 +152,9 @@ type EventType struct {
 //   - payment.route_assigned, version 2: it also has the payment's amount,
 //     currency and deadline.
 //   - refund.failed, version 2: it has the provider's reason, if there was one.
-//   - payment.refunded_at_provider, version 3: the money was booked for the payment.
+//   - payment.refunded_at_provider, version 2: it has the late funds, if these came back, version 3: the
+//     money was booked for the payment.
+//   - payment.disputed, version 2: it says whether the dispute was open before.
 //   - refund.succeeded and return.succeeded, version 2: one reference of a provider
 //     is of one refund or return.
 //   - return.failed and payment.dispute_won, version 2, and payment.signal_refused, version 3: money of a

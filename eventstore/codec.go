@@ -28,11 +28,9 @@ import (
 // with the members of a Cause before the data, if there is one.
 //
 // The line is written once, when the event is recorded, and never encoded
-// again. Older versions of data are lifted by the upcasters before they are
-// decoded. A Codec never changes and is safe for concurrent use.
+// again. Older versions of data are converted by lift before they are decoded. A Codec never changes and is safe for concurrent use.
 type Codec struct {
 	byName map[string]domain.EventType
-	upcast map[version]Upcaster
 
 	write, read json.Options
 }
@@ -64,16 +62,13 @@ func EventTypes() []domain.EventType {
 // NewCodec returns the codec for all EventTypes.
 func NewCodec() *Codec {
 	c := &Codec{
-		byName: make(map[string]domain.EventType), upcast: make(map[version]Upcaster),
+		byName: make(map[string]domain.EventType),
 		// Keeps a merchant's payload byte for byte.
 		write: json.JoinOptions(jsontext.PreserveRawStrings(true)),
 		read:  json.JoinOptions(json.RejectUnknownMembers(true)),
 	}
 	for _, t := range EventTypes() {
 		c.byName[t.Name] = t
-	}
-	for _, u := range upcasters() {
-		c.upcast[version{u.Type, u.From}] = u
 	}
 	return c
 }
@@ -191,7 +186,7 @@ func (c *Codec) decodeBody(r Stored) (domain.Event, int, error) {
 	if !ok {
 		return nil, 0, fmt.Errorf("unknown event type %q: written by a newer program?", line.Type)
 	}
-	lifted, err := c.lift(line.Type, line.Version, t.Version, line.Data)
+	lifted, err := lift(line.Type, line.Version, t.Version, line.Data)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -82,7 +82,7 @@ func TestGoldenEncodings(t *testing.T) {
 				t.Fatalf("%v: a new event or version needs its golden encoding; run go test ./eventstore -update", err)
 			}
 			if d := cmp.Diff(string(want), string(got)+"\n"); d != "" {
-				t.Errorf("%s: the encoding changed; a changed shape is a new version with an upcaster from the old one (-golden +now):\n%s", path, d)
+				t.Errorf("%s: the encoding changed; a changed shape is a new version, and lift converts the old one (-golden +now):\n%s", path, d)
 			}
 			for v := 1; v <= e.Version; v++ {
 				body, err := os.ReadFile(golden(e.Name, v))

@@ -56,6 +56,8 @@ const (
 //   - project.registered and project.changed, version 2: their settings have the
 //     address of the shop, version 3: and the time zone, version 4: and limits,
 //     version 5: and how long details are kept.
+//   - key.issued, version 2: payments:write alone does not allow managing endpoints of webhooks any more,
+//     version 3: it has the key's name.
 func Events() []domain.EventType {
 	at := domain.Instant(1795169730123)
 	// Not domain.Kinds: a new kind changes no golden encoding.

@@ -150,7 +150,8 @@ func (p postings) inOrder() []domain.Posting {
 	return moved
 }
 
-// Events is the registry of events of settlement reports and payouts.
+// Events is the registry of events of settlement reports and payouts. A version changes as
+// domain.Events says: LineResolved, version 2, has the currency of what is settled.
 func Events() []domain.EventType {
 	line := Line{
 		Number: 17, Kind: KindPayment, PaymentID: "01M1R78FJBM8T4R7B5N0C1D2E3", RefundID: "01M1R78FJBM8T4R7B5N0C1D2E4", Reference: "prv-77",
