@@ -108,7 +108,9 @@ func (s *Store) publishStaged() error {
 
 // Extend adds the records of a batch which the log does not have and makes them durable;
 // those that it has must be equal. It answers where the log then ends. Nothing is
-// changed by an error: a *GapError, a *DivergedError, or one of Append's.
+// changed by an error: a *GapError, a *DivergedError, or one of Append's. If damage to earlier
+// records keeps details from being found that a new one erases, it is added all the same, and the
+// damage is reported.
 //
 // Whether a key may be claimed was judged where the record was first appended: before version 9 of
 // the format it could be claimed again after some time. Then it leads to the newer record.
@@ -172,14 +174,16 @@ func (s *Store) extend(b Batch) error {
 		case r.Prev != before.position:
 			return diverged(at, "the record does not follow the one before it in its stream")
 		}
-		var p pending
-		if r.Claim != nil {
-			p.name = nameOf(r.Stream.Project, r.Claim)
+		erased, err := staged.erases(&r)
+		if err != nil {
+			// The other nodes have erased them: without this record the log would stay behind theirs.
+			s.damaged.Store(true)
+			s.report(fmt.Errorf("%w; the details that the record at position %d erases may stay in this file", err, at))
 		}
-		if err := staged.putValue(&r, value, key); err != nil {
+		if err := staged.putValue(&r, value, key, erased); err != nil {
 			return err
 		}
-		staged.stage(&r, p.name)
+		staged.stage(&r, nameOf(r.Stream.Project, r.Claim))
 	}
 	return nil
 }

@@ -79,7 +79,11 @@ func (b *builder) add(r eventstore.Stored) (err error) {
 		return &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
 	r.Prev, b.last = before.position, r.Position
-	if err := b.group.put(&r, key); err != nil {
+	erased, err := b.group.erases(&r)
+	if err == nil {
+		err = b.group.put(&r, key, erased)
+	}
+	if err != nil {
 		return err
 	}
 	b.group.stage(&r, claims.Name{})

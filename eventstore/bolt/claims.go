@@ -25,9 +25,12 @@ func claimed(x *claims.Index, n claims.Name) (eventstore.Position, error) {
 	return eventstore.Position(at), err
 }
 
-// nameOf is the name of a claim's key in the index. A permanent claim belongs to
+// nameOf is the name of a claim's key in the index, zero of no claim. A permanent claim belongs to
 // no project.
-func nameOf(project string, c *eventstore.Claim) claims.Name {
+func nameOf(project string, c *eventstore.Claim) (none claims.Name) {
+	if c == nil {
+		return none
+	}
 	if c.Forever {
 		project = ""
 	}

@@ -116,7 +116,12 @@ func (g *staging) append(p *pending) error {
 		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Claim: c.Claim, Body: c.Record.Body,
 		Details: c.Record.Details, Erases: c.Record.Erases, Event: c.Record.Event,
 	}
-	if err := g.put(&r, key); err != nil {
+	erased, err := g.erases(&r)
+	if err != nil {
+		p.result.Err = err
+		return nil //nolint:nilerr // it fails this commit alone
+	}
+	if err := g.put(&r, key, erased); err != nil {
 		return err
 	}
 	p.result.Stored = r
@@ -169,22 +174,23 @@ func (g *staging) undo() {
 	}
 }
 
-// put writes a record and its stream's head.
-func (g *staging) put(r *eventstore.Stored, headKey []byte) error {
+// put writes a record and its stream's head, and removes the details of the record at erased, 0 for
+// none.
+func (g *staging) put(r *eventstore.Stored, headKey []byte, erased eventstore.Position) error {
 	n := len(g.bytes)
 	g.bytes = record.Append(g.bytes, r)
-	return g.putValue(r, g.since(n), headKey)
+	return g.putValue(r, g.since(n), headKey, erased)
 }
 
 // putValue is put with the bytes of the record and its details.
-func (g *staging) putValue(r *eventstore.Stored, value, headKey []byte) error {
+func (g *staging) putValue(r *eventstore.Stored, value, headKey []byte, erased eventstore.Position) error {
 	bare, _ := record.Split(value)
 	g.values, g.details = append(g.values, bare), append(g.details, r.Details)
 	if err := g.putRecord(r.Position, value); err != nil {
 		return err
 	}
-	if r.Erases {
-		if err := g.erase(r); err != nil {
+	if erased != 0 {
+		if err := g.erase(erased); err != nil {
 			return err
 		}
 	}
@@ -199,26 +205,38 @@ func (g *staging) putRecord(at eventstore.Position, value []byte) error {
 	return g.log.Put(g.since(n), value)
 }
 
-// erase removes the details of the stream that r is of.
-func (g *staging) erase(r *eventstore.Stored) error {
-	first := r.Position
-	d := record.Decoder{Bodiless: true}
-	for prev := r.Prev; prev != 0; {
-		before, err := decodeAt(g.log, &d, prev)
-		if err != nil {
-			return err
-		}
-		first, prev = prev, before.Prev
+// erases is the position of the first record of the stream, whose details r erases: 0 if it erases
+// none. After an *eventstore.CorruptError it is 0 too if the damage is on the way there; else the
+// details may not be found.
+func (g *staging) erases(r *eventstore.Stored) (first eventstore.Position, err error) {
+	if !r.Erases {
+		return 0, nil
 	}
-	g.erased = append(g.erased, first)
-	if i := int(first) - int(g.durable) - 1; 0 <= i && i < len(g.records) {
+	d := record.Decoder{Bodiless: true}
+	for prev, left := r.Prev, r.Sequence-1; left > 0; left-- {
+		before, err := decodeAt(g.log, &d, prev)
+		switch {
+		case left == 1:
+			return prev, err
+		case err != nil:
+			return 0, err
+		}
+		prev = before.Prev
+	}
+	return r.Position, nil
+}
+
+// erase removes the details of the record at a position.
+func (g *staging) erase(at eventstore.Position) error {
+	g.erased = append(g.erased, at)
+	if i := int(at) - int(g.durable) - 1; 0 <= i && i < len(g.records) {
 		g.records[i].Details, g.records[i].Event = nil, nil
 	}
-	value, details := record.Split(g.log.Get(positionKey(first)))
+	value, details := record.Split(g.log.Get(positionKey(at)))
 	if len(details) == 0 {
 		return nil
 	}
-	return g.putRecord(first, record.AppendDetails(bytes.Clone(value), first, nil))
+	return g.putRecord(at, record.AppendDetails(bytes.Clone(value), at, nil))
 }
 
 // head is a stream's head, staged or durable, and the key it is stored under.
