@@ -138,7 +138,8 @@ func follows(r, next eventstore.Stored) error {
 	return begins(r, next.Stream)
 }
 
-// Claimed implements eventstore.Store.
+// Claimed implements eventstore.Store. The index of claims is not opened for reading only: then the
+// error is ErrReadOnly.
 func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) (r eventstore.Stored, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return r, false, err
@@ -147,8 +148,8 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if err != nil {
 		return r, false, err
 	}
-	if s.claims == nil {
-		return s.claimedInLog(ctx, project, key)
+	if s.readOnly {
+		return r, false, ErrReadOnly
 	}
 	claim := eventstore.Claim{Key: key}
 	at, err := claimed(s.claims, nameOf(project, &claim))
@@ -165,19 +166,6 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 		err = holdsClaim(r, project, &claim)
 	}
 	return r, err == nil, err
-}
-
-// claimedInLog is Claimed without the index, which is not opened for reading only.
-func (s *Store) claimedInLog(ctx context.Context, project string, key domain.Digest) (found eventstore.Stored, ok bool, err error) {
-	for r, err := range s.Scan(ctx, 0, eventstore.Filter{Project: project}) {
-		if err != nil {
-			return eventstore.Stored{}, false, err
-		}
-		if r.Claim != nil && !r.Claim.Forever && r.Claim.Key == key {
-			return r, true, nil
-		}
-	}
-	return found, false, nil
 }
 
 // Last implements eventstore.Store.
