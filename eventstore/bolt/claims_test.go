@@ -10,6 +10,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
 )
 
 // claimedKey is the i-th key of a test.
@@ -121,4 +122,44 @@ func copyOf(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return to
+}
+
+// When the disk cannot read the index, the store ends and blames the index; the next one rebuilds it.
+func TestUnreadableClaims(t *testing.T) {
+	t.Parallel()
+	for what, read := range map[string]func(s *Store) error{
+		"a lookup": func(s *Store) error {
+			_, _, err := s.Claimed(t.Context(), commitOf(1, 0).Record.Stream.Project, commitOf(1, 0).Claim.Key)
+			return err
+		},
+		"a commit": func(s *Store) error {
+			_, err := eventstore.AppendOne(t.Context(), s, commitOf(100, 0))
+			return err
+		},
+	} {
+		path := newLog(t)
+		s := reopened(t, path)
+		appendAll(t, s, 20, func(int) eventstore.Position { return 0 })
+		flushClaims(t, s)
+		tables, err := filepath.Glob(filepath.Join(claimsDir(path), "*"))
+		if err != nil || len(tables) != 1 {
+			t.Fatal(tables, err)
+		}
+		must(t, s.Close())
+		s = reopened(t, path)
+		must(t, os.Truncate(tables[0], 4096))
+		if err := read(s); !errors.As(err, new(*claims.DamagedError)) {
+			t.Errorf("%s is answered with %v", what, err)
+		}
+		<-s.Fatal()
+		if err := s.Err(); !errors.As(err, new(*claims.DamagedError)) || errors.Is(err, ErrDamaged) {
+			t.Errorf("after %s the store ends with %v", what, err)
+		}
+		must(t, s.Close())
+		s = reopened(t, path)
+		if _, err := eventstore.AppendOne(t.Context(), s, commitOf(1, 0)); err != nil {
+			t.Errorf("after %s a commit that is sent again is answered with %v", what, err)
+		}
+		must(t, s.Close())
+	}
 }

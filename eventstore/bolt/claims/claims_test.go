@@ -268,3 +268,46 @@ func BenchmarkClaims(b *testing.B) {
 		})
 	}
 }
+
+// A table that the disk cannot read is damaged, whoever reads it: here the file is cut off beneath its
+// mapping.
+func TestUnreadableTable(t *testing.T) {
+	t.Parallel()
+	const keys = 3 * blockEntries
+	for what, read := range map[string]func(x *Index) error{
+		"a search": func(x *Index) error {
+			_, err := x.Find(named(1))
+			return err
+		},
+		"a merge": func(x *Index) error {
+			for i := keys + 1; i <= 2*keys; i++ {
+				x.Add(named(i), uint64(i))
+			}
+			err := x.write(x.seal(2*keys, eventAt(2*keys)))
+			x.damaged(err)
+			return err
+		},
+	} {
+		var failed error
+		c := Config{Dir: t.TempDir(), Damaged: func(err error) { failed = err }}
+		x := opened(t, c)
+		for i := 1; i <= keys; i++ {
+			x.Add(named(i), uint64(i))
+		}
+		if err := x.write(x.seal(keys, eventAt(keys))); err != nil {
+			t.Fatal(err)
+		}
+		path := x.tables[0].path
+		if err := os.Truncate(path, blockSize); err != nil {
+			t.Fatal(err)
+		}
+		var damaged *DamagedError
+		if err := read(x); !errors.As(err, &damaged) || damaged.Path != path || !errors.As(failed, &damaged) {
+			t.Errorf("%s: %v, reported %v", what, err, failed)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the table stays: %v", what, err)
+		}
+		x.Close()
+	}
+}

@@ -133,8 +133,11 @@ func (x *Index) Find(n Name) (uint64, error) {
 		at = x.sealed.claims[n]
 	}
 	for i := len(x.tables) - 1; at == 0 && i >= 0; i-- {
-		var err error
-		if at, err = x.tables[i].find(n); err != nil {
+		t := x.tables[i]
+		if err := t.guard(func() (err error) {
+			at, err = t.find(n)
+			return err
+		}); err != nil {
 			x.damaged(err)
 			return 0, err
 		}

@@ -80,15 +80,17 @@ func openTable(path string, log [16]byte) (_ *table, err error) {
 	if err != nil {
 		return nil, err
 	}
-	size := info.Size()
+	size, head := info.Size(), make([]byte, blockSize)
 	if size < blockSize || size%blockSize != 0 {
 		return damaged("its size")
+	}
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return damaged(err.Error())
 	}
 	t := &table{path: path}
 	if t.data, err = unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
-	head := t.data[:blockSize]
 	const n = len(magic)
 	t.span = span{
 		log: [16]byte(head[n:]), from: binary.BigEndian.Uint64(head[n+16:]), to: binary.BigEndian.Uint64(head[n+24:]),
@@ -116,6 +118,15 @@ func (t *table) unmap() {
 func (t *table) remove() {
 	t.unmap()
 	_ = os.Remove(t.path) // a file that stays is deleted at the next start
+}
+
+// guard runs fn, which reads the table. A fault in the mapped file is a *DamagedError.
+func (t *table) guard(fn func() error) error {
+	err := boltfile.Guard(fn)
+	if boltfile.Damaged(err) {
+		return &DamagedError{t.path, "it cannot be read: " + err.Error()}
+	}
+	return err
 }
 
 func sumMatches(b []byte) bool {
@@ -209,7 +220,11 @@ func (c *cursor) peek() (e entry, ok bool, err error) {
 		if c.next == c.table.blocks {
 			return e, false, nil
 		}
-		if c.rest, err = c.table.block(c.next); err != nil {
+		if err = c.table.guard(func() error {
+			b, err := c.table.block(c.next)
+			c.rest = bytes.Clone(b) // it is read outside
+			return err
+		}); err != nil {
 			return e, false, err
 		}
 		c.next++
