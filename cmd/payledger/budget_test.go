@@ -27,7 +27,7 @@ type budget struct {
 func budgets() []budget {
 	return []budget{
 		{"payments, refunds and projects, what is said about them and why", 4126, []string{"domain", "eventstore/latefunds"}},
-		{"events are on disk before the answer", 4845, []string{"eventstore", "eventstore/bolt"}},
+		{"events are on disk before the answer", 4810, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3102, []string{"projections"}},
 		{"books", 592, []string{"projections/books"}},
 		{"auditors verify the log", 4218, []string{

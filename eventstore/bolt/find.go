@@ -46,7 +46,7 @@ const (
 // that the disk cannot read are lost. progress is called from time to time with the number of bytes
 // done.
 func FindRecords(ctx context.Context, f io.ReaderAt, size int64, progress func(done int64), found func(FoundRecord) error) (FileInfo, error) {
-	c := finder{used: boltfile.ReadUsed(f, size)}
+	c := finder{used: boltfile.ReadUsed(f)}
 	window := make([]byte, min(size, findWindow+maxFound))
 	for at := int64(0); at < size; at += findWindow {
 		if err := ctx.Err(); err != nil {
