@@ -362,6 +362,7 @@ func TestFormsOfTheAccount(t *testing.T) {
 	}
 	b.post("/account/payments/new", fields("")).want(403)
 	b.post("/account/payments/new", fields(page.token("create")[1:]+"A")).want(403)
+	b.post("/account/payments/new", fields(page.token("create")+"\n")).want(403) // a second spelling would count a second time
 	theirs := s.browser().signIn(s.merchant("")).open("/account/payments/new").token("create")
 	b.post("/account/payments/new", fields(theirs)).want(403)
 	b.post("/account/payments/new", fields(page.token("create")), header{"Content-Type", "text/plain"}).want(415)

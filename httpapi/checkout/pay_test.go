@@ -209,6 +209,8 @@ func TestForgery(t *testing.T) {
 		"one bit off, the nonce": {flip(good, 3), nil, invalid},
 		"one bit off, the MAC":   {flip(good, 40), nil, invalid},
 		"padded":                 {good + "=", nil, invalid},
+		"with a line break":      {good + "\n", nil, invalid},
+		"a line break within":    {good[:9] + "\r\n" + good[9:], nil, invalid},
 		"doubled":                {good + good, nil, invalid},
 		"cut":                    {good[:len(good)-4], nil, invalid},
 		"cross-site":             {good, []string{"Sec-Fetch-Site", "cross-site"}, foreign},

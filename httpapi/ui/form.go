@@ -64,10 +64,11 @@ func NewToken(mac hash.Hash) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nonce))
 }
 
-// ValidToken reports whether a token was made with a MAC begun like this one. A token has one spelling.
+// ValidToken reports whether a token was made with a MAC begun like this one. A token has one
+// spelling: the decoder skips line breaks, so the text's own length counts.
 func ValidToken(token string, mac hash.Hash) bool {
 	in, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(in) != nonceBytes+mac.Size() {
+	if err != nil || len(in) != nonceBytes+mac.Size() || len(token) != base64.RawURLEncoding.EncodedLen(len(in)) {
 		return false
 	}
 	mac.Write(in[:nonceBytes])
