@@ -114,16 +114,16 @@ func (h *handler) serve(x *edge.Exchange) error {
 		return nil
 	}
 	v := &visit{x: x, request: x.Request, locale: h.site.Locale(x.Request)}
-	answer, refuse := h.visit, h.fail
+	answer := h.visit
 	if v.token, v.asksStatus = strings.CutSuffix(path, statusSuffix); v.asksStatus {
-		answer, refuse = h.status, h.failStatus
+		answer = h.status
 	}
 	err := cmp.Or(peer.Check(x.Request), h.admit(v)) // which finds the payment, to whose page one of failure leads
 	if err == nil {
 		err = answer(v)
 	}
-	if err != nil {
-		err = refuse(v, err)
+	if err != nil && !v.asksStatus {
+		err = h.fail(v, err)
 	}
 	return err
 }
@@ -159,7 +159,7 @@ func (h *handler) admit(v *visit) error {
 		return nil
 	}
 	seconds, _ := strconv.Atoi(refused.Header.Get("Retry-After")) // the limiter writes it so
-	return &failure{status: http.StatusTooManyRequests, why: tooMany, retryAfter: seconds}
+	return &failure{status: http.StatusTooManyRequests, why: tooMany, retryAfter: seconds, cause: refused}
 }
 
 func (h *handler) visit(v *visit) error {

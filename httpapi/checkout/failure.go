@@ -37,7 +37,7 @@ const (
 type failure struct {
 	status     int
 	why        reason
-	cause      error  // for the log; may be nil
+	cause      error  // for the log, and what the page's script is answered; may be nil
 	allow      string // 405: the methods that work
 	retryAfter int    // 429 and 503: seconds
 	ours       bool   // a limit of the program's own, no failure: not logged
@@ -72,9 +72,9 @@ func failureOf(err error) *failure {
 	return &failure{status: http.StatusInternalServerError, why: broken, cause: err}
 }
 
-// announce makes an error that is the program's fault part of the request's record, and sets the
-// headers of the answer. Tokens are never logged: they are the links.
-func (v *visit) announce(err error) *failure {
+// fail answers a page in the look of the others that says what to do. An error that is the program's
+// fault becomes part of the request's record. Tokens are never logged: they are the links.
+func (h *handler) fail(v *visit, err error) error {
 	f := failureOf(err)
 	if f.status >= http.StatusInternalServerError && !f.ours {
 		v.x.Failed(err)
@@ -85,12 +85,6 @@ func (v *visit) announce(err error) *failure {
 	if f.retryAfter > 0 {
 		v.x.Header().Set("Retry-After", strconv.Itoa(f.retryAfter))
 	}
-	return f
-}
-
-// fail answers a page in the look of the others that says what to do.
-func (h *handler) fail(v *visit, err error) error {
-	f := v.announce(err)
 	page := h.view(v, v.locale.T("failure."+string(f.why)))
 	page.Plain = true
 	if f.why == tooMany {

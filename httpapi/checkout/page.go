@@ -12,6 +12,7 @@ import (
 	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/ui"
+	"payledger/httpapi/wire"
 )
 
 // visit is one request for the page.
@@ -143,16 +144,17 @@ func (h *handler) view(v *visit, heading string) view {
 
 // paymentBehind opens the token and reads its payment.
 func (h *handler) paymentBehind(ctx context.Context, v *visit) (domain.Payment, error) {
+	none := &failure{status: http.StatusNotFound, why: noPayment, cause: wire.Problem{Code: domain.PathNotFound}}
 	var ok bool
 	if v.id, v.version, ok = h.Links.open(v.token); !ok {
-		return domain.Payment{}, &failure{status: http.StatusNotFound, why: noPayment}
+		return domain.Payment{}, none
 	}
 	p, ok, err := h.Views.Payment(ctx, v.id)
 	switch {
 	case err != nil:
 		return p, fmt.Errorf("reading payment %v: %w", v.id, err)
 	case !ok:
-		return p, &failure{status: http.StatusNotFound, why: noPayment}
+		return p, none
 	}
 	return p, nil
 }

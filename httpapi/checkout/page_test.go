@@ -12,6 +12,9 @@ import (
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/ui"
+	"payledger/httpapi/wire"
+
+	"github.com/go-json-experiment/json"
 )
 
 // situations are all a customer can find behind a link.
@@ -257,6 +260,36 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%s: Cache-Control %q", s, c)
 		}
 	}
+}
+
+// The script is answered like any client of the API: the failures of a status are problem documents.
+func TestFailuresOfTheStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := w.handler(true)
+	path := w.path(w.create(domain.AwaitingPayment)) + "/status"
+	fails := func(rec *httptest.ResponseRecorder, code domain.Code) {
+		t.Helper()
+		var p wire.Problem
+		if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil || rec.Header().Get("Content-Type") != "application/problem+json" ||
+			p.Type != "https://pay.example.com/problems/"+string(code) || p.Code != code || p.Status != rec.Code ||
+			p.Title == "" || p.Detail == "" || p.RequestID == "" || p.RequestID != rec.Header().Get("X-Request-Id") {
+			t.Errorf("want %s: %v, %s", code, err, page(rec))
+		}
+	}
+	fails(get(h, "/p/x/status"), domain.PathNotFound)
+	fails(get(h, w.path(domain.ID{1})+"/status"), domain.PathNotFound)
+	fails(call(h, http.MethodPost, path, ""), domain.MethodNotAllowed)
+	h.Limits.RateCustomers = 1
+	for range statusShare {
+		get(h, path)
+	}
+	fails(get(h, path), domain.RateLimited)
+	h.Limits.RateCustomers = 0
+	w.breakViews(eventstore.ErrClosed)
+	fails(get(h, path), domain.Unavailable)
+	w.breakViews(errBroken)
+	fails(get(h, path), domain.InternalError)
 }
 
 func TestMerchantNamesStayText(t *testing.T) {

@@ -3,6 +3,9 @@ package checkout
 import (
 	"net/http"
 	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 // liveStatus is the payment's state, for the page's script.
@@ -17,10 +20,10 @@ type liveStatus struct {
 // statusSuffix ends the path of a page's status.
 const statusSuffix = "/status"
 
-// status answers with the payment's present state.
+// status answers with the payment's present state. Its errors become problem documents.
 func (h *handler) status(v *visit) error {
 	if !readOnly(v.request) {
-		return &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
+		return wire.Problem{Code: domain.MethodNotAllowed, Detail: "This path takes " + readMethods + "."}.With("Allow", readMethods)
 	}
 	p, err := h.paymentBehind(v.x.Context(), v)
 	if err != nil {
@@ -28,16 +31,4 @@ func (h *handler) status(v *visit) error {
 	}
 	left := max(0, time.Duration(p.ExpiresAt-h.now())*time.Millisecond)
 	return v.x.Reply(http.StatusOK, liveStatus{State: h.stateOf(p), ClosesIn: seconds(left), Left: v.locale.Left(left)})
-}
-
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-}
-
-// failStatus answers the script.
-func (h *handler) failStatus(v *visit, err error) error {
-	f := v.announce(err)
-	return v.x.ReplyJSON(f.status, "application/problem+json", problem{Type: "about:blank", Title: http.StatusText(f.status), Status: f.status})
 }

@@ -23,6 +23,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
 )
 
 const (
@@ -244,7 +245,10 @@ func (w *world) serve(c Config) served {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	e := edge.New(edge.Config{Now: w.now, Entropy: rand.Reader, PublicURL: c.PublicURL, Log: zerolog.New(logWriter{w})})
+	explain := func(err error) (wire.Problem, bool) { // the program's own is of a package that imports this one
+		return edge.Unfinished(), failureOf(err).status == http.StatusServiceUnavailable
+	}
+	e := edge.New(edge.Config{Now: w.now, Entropy: rand.Reader, PublicURL: c.PublicURL, Log: zerolog.New(logWriter{w}), Explain: explain})
 	pages := edge.Pages("payPage", h.serve)
 	return served{e.Wrap(func(x *edge.Exchange) { pages.ServeHTTP(x, x.Request) }), h}
 }
