@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"bufio"
-	"context"
 	"html"
 	"net/http"
 	"net/url"
@@ -400,49 +398,17 @@ func TestEventPages(t *testing.T) {
 	for range 55 {
 		last = m.pay(`{"amount":"1"}`).want(201, "").object().ID
 	}
-	page := b.open("/account/events").want(200).has(last, "Payment created", "data-feed=", "Older").lacks(first)
+	page := b.open("/account/events").want(200).has(last, "Payment created", " data-feed>", "Older").lacks(first)
 	if n := strings.Count(page.Text, `<li id="e`); n != 50 {
 		t.Errorf("%d events on the page", n)
 	}
 	older := regexp.MustCompile(`\?before=\d+`).FindString(page.Text)
-	b.open("/account/events"+older).has(first, "&lt;script&gt;").lacks("data-feed=", last, "<script>alert", noise.project)
+	b.open("/account/events"+older).has(first, "&lt;script&gt;").lacks(" data-feed>", last, "<script>alert", noise.project)
 	b.open("/account/events?payment_id="+first).has(first, "&#34;sequence&#34;: 1").lacks(last)
 
-	// The feed has the same rows, and continues after the last one seen.
-	feed := regexp.MustCompile(`data-feed="([^"]+)"`).FindStringSubmatch(page.Text)[1]
-	base, _ := url.Parse(s.url + "/account/events")
-	at, err := base.Parse(html.UnescapeString(feed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
-	res, err := b.c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/event-stream") {
-		t.Fatal(got)
-	}
+	// The page's script asks for it again: the first rows are then the newest.
 	fresh := m.pay(`{"amount":"2","description":"</li><script>alert(2)</script>"}`).want(201, "").object().ID
-	lines := bufio.NewScanner(res.Body)
-	var told []string
-	for lines.Scan() && (len(told) == 0 || lines.Text() != "") {
-		if text := lines.Text(); text != "" && !strings.HasPrefix(text, "retry") {
-			told = append(told, text)
-		}
-	}
-	all := strings.Join(told, "\n")
-	if !strings.Contains(all, "event: row") || !strings.Contains(all, `data: <li id="e`) || !strings.Contains(all, "payments/"+fresh) || strings.Contains(all, "<script>") {
-		t.Error(all)
-	}
-	for _, line := range told {
-		if !strings.HasPrefix(line, "data: ") && !strings.HasPrefix(line, "id: ") && !strings.HasPrefix(line, "event: ") && !strings.HasPrefix(line, ":") {
-			t.Errorf("line %q", line)
-		}
-	}
+	b.open("/account/events").has("payments/"+fresh, last).lacks("<script>alert")
 }
 
 // The account shows the limits of its project.

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,39 +68,5 @@ func TestMerchantRefundsInBrowser(t *testing.T) {
 				t.Errorf("the delivery is not shown:\n%s", got)
 			}
 		})
-	}
-}
-
-// Behind a proxy that holds back the stream of events, the page of events requests
-// its rows instead.
-func TestFeedBehindSilentProxy(t *testing.T) {
-	t.Parallel()
-	s := start(t, "demo")
-	upstream, err := url.Parse(s.BaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pass := httputil.NewSingleHostReverseProxy(upstream)
-	var silent atomic.Int64
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/account/events/live" {
-			silent.Add(1)
-			<-r.Context().Done()
-			return
-		}
-		pass.ServeHTTP(w, r)
-	}))
-	t.Cleanup(proxy.Close)
-	w := uitest.OpenTab(t, uitest.Browser(t))
-	css := func(selector string) chromedp.CSS { return chromedp.CSS(selector) }
-	w.Do(chromedp.Navigate(proxy.URL+"/account?lang=en"), chromedp.WaitVisible(css("#project")),
-		chromedp.SendKeys(css("#project"), s.ProjectID), chromedp.SendKeys(css("#key"), s.APIKey),
-		chromedp.Click(css(`[data-hook="signin"] button`)), chromedp.WaitVisible(css(`[data-hook="search"]`)),
-		chromedp.Navigate(proxy.URL+"/account/events"), chromedp.WaitReady(css(`[data-feed]`)))
-	uitest.Eval[bool](w, `window.same = true`)
-	id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`).text(t, "id")
-	w.Do(chromedp.WaitReady(css(`[data-feed] a[href*="` + id + `"]`)))
-	if same := uitest.Eval[bool](w, `window.same === true`); !same || silent.Load() == 0 {
-		t.Errorf("the page is the same: %t; streams: %d", same, silent.Load())
 	}
 }

@@ -1,16 +1,12 @@
 package account
 
 import (
-	"bytes"
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/edge"
-	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
@@ -34,9 +30,8 @@ type eventsPage struct {
 	May     bool   // the key may read them
 	More    bool   // the payment has further events, which are newer
 	Rows    []eventRow
-	Live    string // address of the feed, "" where there is none
 	Older   string
-	Newest  bool // it begins with the newest
+	Follows bool // it begins with the newest, and the script shows those to come
 }
 
 const shownEvents = 50
@@ -90,62 +85,11 @@ func (v *visit) newestEvents(p *eventsPage) ([]wire.EventLine, error) {
 		return nil, p.BadFilter(wire.Problem{Code: domain.InvalidCursor})
 	}
 	lines, last, older, err := v.API.EventsBefore(v.Ctx(), v.Caller, before, shownEvents)
-	if before == 0 || before > last {
-		p.Newest, p.Live = true, p.Root+"events/live?after="+strconv.FormatUint(last, 10)
-	}
+	p.Follows = before == 0 || before > last
 	if older > 0 {
 		p.Older = "?before=" + strconv.FormatUint(older, 10)
 	}
 	return lines, err
-}
-
-// feedTime is how long a feed of events lasts until the page opens it again, which checks the
-// session again.
-const feedTime = time.Minute
-
-// followEvents answers the feed of events as rows of the page: server-sent
-// events "row" whose data is the HTML of one element, now and then "alive", and at
-// the end "renew". Following is no use of the session.
-func (v *visit) followEvents() error {
-	q, err := merchant.ParseFeedQuery(v.Filters("after"), v.Request.Header.Get("Last-Event-Id"))
-	if err != nil {
-		return err
-	}
-	feed, err := v.API.Feed(v.Ctx(), v.Caller, q)
-	if err != nil {
-		return err
-	}
-	defer feed.Close()
-	ctx, end := v.Streaming()
-	defer end()
-	until := v.Now().Add(feedTime)
-	out := v.X.Stream(edge.EventStream)
-	d := v.pageData("") // with the answer begun, it takes no notice from another page
-	d.Root = "./"       // the rows become part of the page above
-	if v.Request.Method == http.MethodHead {
-		return nil
-	}
-	return feed.Serve(ctx, out, func(e merchant.FeedEvent) (string, []byte, error) {
-		if e.Position == 0 {
-			if v.Now().Before(until) {
-				return "alive", []byte("1"), nil
-			}
-			end()
-			return "renew", []byte("1"), nil
-		}
-		row, err := d.eventRow(e.EventLine)
-		if err != nil {
-			return "", nil, err
-		}
-		of, err := v.subjects(d, slices.Values([]domain.ID{row.Payment}))
-		if err != nil {
-			return "", nil, err
-		}
-		row.Of = of.Subject(row.Payment)
-		var html bytes.Buffer
-		err = v.templates.ExecuteTemplate(&html, "event-row", row)
-		return "row", bytes.TrimSpace(html.Bytes()), err
-	})
 }
 
 // Title says what happened to what.

@@ -42,7 +42,6 @@ func pages(c Config) []page {
 		{method: "GET", path: "balance.csv", serve: (*visit).balanceCSV},
 		{method: "GET", path: "payouts.csv", serve: (*visit).payoutsCSV},
 		{method: "GET", path: "events", serve: (*visit).listEvents},
-		{method: "GET", path: "events/live", serve: (*visit).followEvents},
 		{method: "GET", path: "settings", serve: (*visit).showSettings},
 	}
 	if c.Webhooks == nil {

@@ -90,12 +90,18 @@ func (v *visit) over(err error) bool {
 // asks, as an open page does by itself. It is called before the answer is written.
 func (v *visit) SaveSession() error {
 	now := domain.InstantOf(v.Now())
-	mode := v.Request.Header.Get("Sec-Fetch-Mode") // plain http has none
-	if !v.signedIn() || now < v.session.seen.Add(touchEvery) || mode != "" && mode != "navigate" {
+	if !v.signedIn() || now < v.session.seen.Add(touchEvery) || v.scripted() {
 		return nil
 	}
 	v.session.seen = now
 	return v.writeSession()
+}
+
+// scripted reports whether a script asks, as an open page does by itself. On plain http only the
+// script says so.
+func (v *visit) scripted() bool {
+	mode := v.Request.Header.Get("Sec-Fetch-Mode")
+	return mode != "" && mode != "navigate" || v.Request.Header.Get("X-Requested-With") != ""
 }
 
 func (v *visit) writeSession() error {
@@ -125,7 +131,11 @@ func (v *visit) PutNotice(tone, text string) {
 	_ = v.setCookie(noticeCookie, []byte(tone+"\n"+text), noticeAge)
 }
 
+// popNotice returns the notice once; a script leaves it to the page that it is meant for.
 func (v *visit) popNotice() *notice {
+	if v.scripted() {
+		return nil
+	}
 	content, sent := v.readCookie(noticeCookie)
 	if sent {
 		v.clearCookie(noticeCookie)

@@ -196,13 +196,17 @@ func TestAScriptDoesNotKeepASession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFront(t)
-		for mode, lives := range map[string]bool{"cors": false, "same-origin": false, "navigate": true, "": true} {
+		for mode, lives := range map[string]bool{"cors": false, "same-origin": false, "X-Requested-With": false, "navigate": true, "": true} {
 			f.cookie = ""
 			f.signIn()
 			for range 40 {
 				time.Sleep(time.Minute)
 				r := httptest.NewRequest(http.MethodGet, "http://pay.example.com/account/events", nil)
-				if mode != "" {
+				switch mode {
+				case "":
+				case "X-Requested-With": // on plain http
+					r.Header.Set(mode, "fetch")
+				default:
 					r.Header.Set("Sec-Fetch-Mode", mode)
 				}
 				f.do(r)

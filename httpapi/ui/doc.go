@@ -128,9 +128,9 @@
 //	                                                 {"state", "final", "closes_in", "left"} as JSON. When the state
 //	                                                 differs from data-state, the page is loaded again and every element
 //	                                                 with data-swap and an id replaced by its new one
-//	<tbody data-feed="URL" data-keep="100">          each "row" event's data is the HTML of one element (a <tr> or
-//	                                                 <li>) that is put in front of the others; [data-empty] is then hidden
-//	                                                 A feed that is opened again continues after the last event's id, by ?after=
+//	<ol data-feed>                                   while the page is seen it is loaded again every five seconds: rows
+//	                                                 whose id is new are put in front, those that left it go, and every
+//	                                                 element with data-swap and an id is replaced by its new one
 //	<button type="button" hidden data-feed-pause data-resume="Go on">   holds the feed until pressed again
 //	{{template "ui-live" .}}                         where the script says what happened, and its texts
 package ui

@@ -103,6 +103,20 @@
     setTimeout(() => { release(form); say(""); }, underWay);
   });
 
+  // load asks for the page again, and says that nobody does by hand.
+  const load = async () => {
+    const asked = {cache: "no-store", headers: {"X-Requested-With": "fetch"}, signal: AbortSignal.timeout(10000)};
+    const answer = await fetch(location.href, asked);
+    if (!answer.ok) throw new Error(String(answer.status));
+    return answer;
+  };
+
+  // swap puts the changing parts of the page's next state in place.
+  const swap = (next) => each("[data-swap]", (part) => {
+    const fresh = next.getElementById(part.id);
+    if (fresh) part.replaceWith(document.adoptNode(fresh));
+  });
+
   // Live pages. While it is seen the page asks for the state; when it is another than
   // the one on the page, the page is loaded again and its changing parts put in place.
   const main = $("[data-live]");
@@ -111,14 +125,10 @@
   let wait = 0, timer = 0, busy = false;
 
   const show = async () => {
-    const answer = await fetch(location.href, {cache: "no-store", signal: AbortSignal.timeout(10000)});
-    if (!answer.ok) throw new Error(String(answer.status));
+    const answer = await load();
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     const hadFocus = main.contains(document.activeElement);
-    each("[data-swap]", (part) => {
-      const fresh = next.getElementById(part.id);
-      if (fresh) part.replaceWith(document.adoptNode(fresh));
-    });
+    swap(next);
     Object.assign(main.dataset, $("[data-live]", next).dataset);
     document.title = next.title;
     dress(document);
@@ -163,75 +173,43 @@
     window.addEventListener("online", look);
   }
 
-  // Feeds put new rows in front of those there are. While the stream gives no sign
-  // of life, as behind a proxy that holds answers back or is dead, the page itself
-  // is asked for its rows.
-  const patience = 40000; // ms without a sign of life before a stream is given up
-  const again = 15000; // ms between openings of a stream
+  // Feeds. While it is seen the page is asked for its rows now and then: new ones are put
+  // in front, and those leave that it does not have any more, so that none is missing between.
   each("[data-feed]", (list) => {
-    const address = new URL(list.dataset.feed, location.href);
-    let source, retry = 0, paused = false, heard = -patience, tried = 0, asking = false;
-    const close = () => { source?.close(); clearTimeout(retry); };
-    const alive = () => { heard = performance.now(); };
-    const put = (row) => {
-      if (!row || row.id && document.getElementById(row.id)) return;
-      each("[data-empty]", (none) => { none.hidden = true; });
-      list.prepend(row);
-      dress(row);
-      while (list.children.length > (list.dataset.keep || 100)) list.lastElementChild.remove();
-    };
+    let paused = false, asking = false, lost = false;
     const ask = async () => {
-      const now = performance.now();
-      if (paused || asking || document.hidden || now - heard < patience) return;
+      if (paused || asking || document.hidden) return;
       asking = true;
-      if (now - tried >= again) open();
       try {
-        const answer = await fetch(location.href, {cache: "no-store", signal: AbortSignal.timeout(10000)});
-        if (!answer.ok) throw new Error(String(answer.status));
+        const answer = await load();
         if (answer.redirected) return location.assign(answer.url); // the session has ended
-        const next = $("[data-feed]", new DOMParser().parseFromString(await answer.text(), "text/html"));
-        if (next && !paused) {
-          [...next.children].reverse().forEach((row) => put(document.adoptNode(row)));
-          address.searchParams.set("after", new URL(next.dataset.feed, location.href).searchParams.get("after"));
+        const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const rows = [...$("[data-feed]", next).children];
+        const fresh = rows.filter((row) => !document.getElementById(row.id));
+        if (fresh.length && !paused) {
+          const all = new Set(rows.map((row) => row.id));
+          [...list.children].forEach((row) => { if (!all.has(row.id)) row.remove(); });
+          list.prepend(...fresh);
+          swap(next);
+          dress(document);
         }
-        say("");
+        if (lost) say("");
+        lost = false;
       } catch {
+        lost = true;
         say(words().offline);
       }
       asking = false;
     };
-    const open = () => {
-      close();
-      if (paused) return;
-      tried = performance.now();
-      source = new EventSource(address);
-      source.addEventListener("row", (event) => {
-        alive();
-        address.searchParams.set("after", event.lastEventId);
-        const holder = document.createElement("template");
-        holder.innerHTML = event.data;
-        put(holder.content.firstElementChild);
-      });
-      source.addEventListener("alive", alive);
-      source.addEventListener("renew", open);
-      source.addEventListener("open", () => { alive(); say(""); });
-      source.addEventListener("error", () => {
-        heard = -patience;
-        say(words().offline);
-        if (source.readyState === EventSource.CLOSED) retry = setTimeout(open, again);
-      });
-    };
-    open();
-    setInterval(ask, 3000);
-    window.addEventListener("pagehide", close);
-    window.addEventListener("pageshow", (event) => { if (event.persisted) open(); });
+    setInterval(ask, 5000);
+    document.addEventListener("visibilitychange", ask);
     each("[data-feed-pause]", (button) => {
       const [pause, resume] = [button.textContent, button.dataset.resume];
       button.hidden = false;
       button.addEventListener("click", () => {
         paused = !paused;
         button.textContent = paused ? resume : pause;
-        if (paused) close(); else open();
+        ask();
       });
     });
   });
