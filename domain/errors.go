@@ -142,7 +142,6 @@ const (
 	SettlementDiffers           Code = "settlement_differs"
 	PayoutDiffers               Code = "payout_differs"
 	NoConnector                 Code = "no_connector"
-	ConfirmationRequired        Code = "confirmation_required"
 	BodyTooLarge                Code = "body_too_large"
 	UnsupportedMediaType        Code = "unsupported_media_type"
 	ValidationFailed            Code = "validation_failed"

@@ -60,7 +60,7 @@ func TestEveryEventOfAPaymentIsNamed(t *testing.T) {
 var notInAccount = []domain.Code{
 	domain.InvalidParameter, domain.MalformedJSON, domain.InvalidEncoding, domain.DuplicateMember, domain.BodyRequired,
 	domain.IdempotencyKeyInvalid, domain.IdempotencyKeyRequired, domain.ProjectNotFound, domain.ParkedSignalNotFound,
-	domain.VersionNotSupported, domain.MethodNotAllowed, domain.ConfirmationRequired, domain.BodyTooLarge,
+	domain.VersionNotSupported, domain.MethodNotAllowed, domain.BodyTooLarge,
 	domain.UnsupportedMediaType, domain.ValidationFailed,
 	domain.NotificationMalformed, domain.NotificationForged, domain.RouteNotFound,
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,

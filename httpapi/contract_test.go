@@ -212,7 +212,7 @@ func declared(t *testing.T) (requests, fields []domain.Code) {
 
 // adminOnly are the codes that only the administration and the account answer.
 var adminOnly = []domain.Code{
-	domain.ProjectNotFound, domain.KeyNotFound, domain.ParkedSignalNotFound, domain.ConfirmationRequired,
+	domain.ProjectNotFound, domain.KeyNotFound, domain.ParkedSignalNotFound,
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
 	domain.LateFundsNotFound, domain.DisputeNotFound, domain.RefundedAtProvider, domain.NoConnector,
 	domain.SettlementLineNotFound, domain.SettlementOpen, domain.SettlementDiffers,

@@ -74,8 +74,8 @@ func budgets() []budget {
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2512, []string{"httpapi/merchant", "httpapi/wire"}},
-		{"one form of requests, errors and limits", 2499, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
+		{"the merchant's API", 2479, []string{"httpapi/merchant", "httpapi/wire"}},
+		{"one form of requests, errors and limits", 2491, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 856, []string{"httpapi/checkout"}},
 		{"account", 3652, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",

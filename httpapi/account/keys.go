@@ -93,7 +93,7 @@ func (v *visit) renameKey() error {
 	if err != nil {
 		return err
 	}
-	_, err = v.API.RenameKey(v.Ctx(), v.Caller, key.KeyID, strings.TrimSpace(v.Value("name")))
+	err = v.API.RenameKey(v.Ctx(), v.Caller, key.KeyID, strings.TrimSpace(v.Value("name")))
 	if p := v.Refusal(err); p != nil {
 		page := v.renamePage(key, v.Value("name"))
 		page.Refuse(p)
@@ -145,7 +145,7 @@ func (v *visit) revokeKey() error {
 	if err != nil {
 		return err
 	}
-	_, err = v.API.RevokeKey(v.Ctx(), v.Caller, key.KeyID, true)
+	err = v.API.RevokeKey(v.Ctx(), v.Caller, key.KeyID)
 	switch {
 	case !key.Current:
 		return v.Tell("keys", err, "keys.revoked")

@@ -220,11 +220,6 @@ func ProblemRows() []ProblemRow {
 			"Nothing is sent to a disabled endpoint, also no test and no notification that is resent or recovered. Its <code>disabled_reason</code> is <code>requested</code>, <code>gone</code> (it answered 410) or <code>failing</code> (every delivery failed for days). Enable it, then repeat the request.",
 		},
 		{
-			domain.ConfirmationRequired, http.StatusConflict, "Confirmation required",
-			"This cannot be undone and would lock you out. Confirm it.",
-			"Only in the account: the API key to be revoked is the one you signed in with, or the project's last one. Revoking the first signs you out. After the second no one can sign in or call the API. Confirm it to continue.",
-		},
-		{
 			domain.NATSConsumerExists, http.StatusConflict, "NATS consumer exists",
 			"The name is taken by another consumer or by payledger itself. Choose another one, or remove that consumer first.",
 			"Administration only: the name is that of another consumer, or of a built-in user of the embedded NATS server. A consumer that is removed and created again has another password and begins with the first event.",

@@ -1,7 +1,6 @@
 package merchant
 
 import (
-	"cmp"
 	"context"
 	"encoding/base32"
 	"fmt"
@@ -188,10 +187,7 @@ func (a *API) IssueKey(ctx context.Context, c Caller, random [32]byte, name stri
 	if !known {
 		return key, domain.FieldErrors{{Field: "scopes", Code: domain.InvalidValue, Allowed: edge.Texts(projects.AllScopes())}}
 	}
-	slices.SortFunc(scopes, func(a, b projects.Scope) int {
-		return cmp.Compare(slices.Index(projects.AllScopes(), a), slices.Index(projects.AllScopes(), b))
-	})
-	scopes = slices.Compact(scopes)
+	scopes = slices.DeleteFunc(projects.AllScopes(), func(s projects.Scope) bool { return !slices.Contains(scopes, s) })
 	if err := c.mayHandle(scopes); err != nil {
 		return key, err
 	}
@@ -201,60 +197,27 @@ func (a *API) IssueKey(ctx context.Context, c Caller, random [32]byte, name stri
 
 // RenameKey gives a key a name, or with "" none. Needs payments:write and every scope of
 // the key.
-func (a *API) RenameKey(ctx context.Context, c Caller, id, name string) (v wire.AccountKey, err error) {
-	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
-		return v, err
-	}
-	if _, err := c.handled(id); err != nil {
-		return v, err
-	}
+func (a *API) RenameKey(ctx context.Context, c Caller, id, name string) error {
 	return a.changeKey(ctx, c, id, projects.RenameKey{KeyID: id, Name: name})
 }
 
-// handled finds a key of the project that the caller may handle.
-func (c Caller) handled(id string) (projects.Key, error) {
+// RevokeKey takes a key out of use. Needs payments:write and every scope of the key.
+func (a *API) RevokeKey(ctx context.Context, c Caller, id string) error {
+	return a.changeKey(ctx, c, id, projects.RevokeKey{KeyID: id})
+}
+
+// changeKey runs a command on a key that the caller may handle.
+func (a *API) changeKey(ctx context.Context, c Caller, id string, cmd projects.ProjectCommand) error {
+	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
+		return err
+	}
 	k, ok := c.Project.Key(id)
 	if !ok {
-		return k, &domain.Refusal{Code: domain.KeyNotFound}
+		return &domain.Refusal{Code: domain.KeyNotFound}
 	}
-	return k, c.mayHandle(k.Scopes)
-}
-
-// changeKey runs a command on a key and answers the key after it.
-func (a *API) changeKey(ctx context.Context, c Caller, id string, cmd projects.ProjectCommand) (v wire.AccountKey, err error) {
-	p, err := a.ChangeProject(ctx, c.Project.ID, c.Cause(), cmd, false)
-	if err != nil {
-		return v, err
+	if err := c.mayHandle(k.Scopes); err != nil {
+		return err
 	}
-	k, _ := p.Key(id)
-	return a.keyOf(c, k), nil
-}
-
-// RevokeKey takes a key out of use. Without confirmed, the key of the
-// session and the last key of the project are refused: the problem is 409
-// confirmation_required. Needs payments:write and every scope of the key.
-func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool) (v wire.AccountKey, err error) {
-	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
-		return v, err
-	}
-	k, err := c.handled(id)
-	if err != nil {
-		return v, err
-	}
-	others := slices.ContainsFunc(c.Project.Keys, func(k projects.Key) bool { return k.ID != id && !k.Revoked })
-	switch {
-	case confirmed || k.Revoked:
-	case !others:
-		return v, wire.Problem{
-			Code: domain.ConfirmationRequired,
-			Detail: "This is the project's last key: without it nothing can call the API or sign in until the operator issues another. " +
-				`Send {"confirm": true} to revoke it all the same.`,
-		}
-	case id == c.Key.ID:
-		return v, wire.Problem{
-			Code:   domain.ConfirmationRequired,
-			Detail: `This is the key you are signed in with: revoking it signs you out. Send {"confirm": true} to revoke it all the same.`,
-		}
-	}
-	return a.changeKey(ctx, c, id, projects.RevokeKey{KeyID: id})
+	_, err := a.ChangeProject(ctx, c.Project.ID, c.Cause(), cmd, false)
+	return err
 }
