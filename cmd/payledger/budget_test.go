@@ -53,7 +53,7 @@ func budgets() []budget {
 		{"payouts are recorded", 593, []string{
 			"domain/settlement/payout", "eventstore/audit/payout", "eventstore/payouts", "httpapi/admin/payout", "httpapi/merchant/payouts", "httpapi/wire/payout", "cmd/payledger/admincmd/payout",
 		}},
-		{"what a payment was for can be erased", 579, []string{
+		{"what a payment was for can be erased", 564, []string{
 			"eventstore/details", "eventstore/audit/details", "eventstore/bolt/record/details", "eventstore/bolt/scrub", "eventstore/boltfile/scrub",
 			"httpapi/merchant/erase", "httpapi/admin/erase", "httpapi/wire/erasure", "cmd/payledger/service/scrub",
 			"notifier/worker/retention",
@@ -74,7 +74,7 @@ func budgets() []budget {
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2479, []string{"httpapi/merchant", "httpapi/wire"}},
+		{"the merchant's API", 2463, []string{"httpapi/merchant", "httpapi/wire"}},
 		{"one form of requests, errors and limits", 2491, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 856, []string{"httpapi/checkout"}},
 		{"account", 3652, []string{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 
@@ -27,10 +26,7 @@ func (h Handlers) EraseDetails(x *edge.Exchange) error {
 		return err
 	}
 	p, err := h.api.EraseDetails(x.Context(), CallerOf(x), x.Vars["id"], reason)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, p.Object())
+	return x.Answer(p.Object(), err)
 }
 
 // EraseDetails removes a payment's description and payload for good and answers the payment without

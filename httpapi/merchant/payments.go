@@ -212,11 +212,8 @@ func parseAmount(token string) (domain.Amount, *domain.FieldError) {
 // GetPayment answers GET /v1/payments/{id}.
 func (h Handlers) GetPayment(x *edge.Exchange) error {
 	p, err := h.api.Payment(x.Context(), CallerOf(x), x.Vars["id"])
-	if err != nil {
-		return err
-	}
 	object := p.Object()
-	return x.Reply(http.StatusOK, &object)
+	return x.Answer(&object, err) // of a value the encoder would make a copy
 }
 
 // Payment finds one of the caller's payments. Ids are compared as text;

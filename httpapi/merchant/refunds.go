@@ -98,10 +98,7 @@ func readRefund(body []byte) (req RefundRequest, err error) {
 // GetRefund answers GET /v1/refunds/{id}.
 func (h Handlers) GetRefund(x *edge.Exchange) error {
 	p, r, err := h.api.Refund(x.Context(), CallerOf(x), x.Vars["id"])
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, r.Object(p.ID))
+	return x.Answer(r.Object(p.ID), err)
 }
 
 // Refund finds one of the caller's refunds, and the payment it returns. Needs

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -38,10 +37,7 @@ func (h Handlers) SettlePayment(x *edge.Exchange) error {
 		return err
 	}
 	p, err := h.api.SettlePayment(x.Context(), CallerOf(x), x.Vars["id"], outcome)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, p.Object())
+	return x.Answer(p.Object(), err)
 }
 
 // paymentOutcomes are those that the sandbox can give a payment.
@@ -103,15 +99,9 @@ func (h Handlers) SettleRefund(x *edge.Exchange) error {
 	p, r, err := h.api.SettleRefund(x.Context(), c, x.Vars["id"], outcome)
 	if no, ok := errors.AsType[*domain.Refusal](err); ok && no.Code == domain.RefundNotFound && c.operator {
 		back, err := h.api.settleReturn(x.Context(), x.Vars["id"], outcome)
-		if err != nil {
-			return err
-		}
-		return x.Reply(http.StatusOK, back)
+		return x.Answer(back, err)
 	}
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, r.Object(p.ID))
+	return x.Answer(r.Object(p.ID), err)
 }
 
 // SettleRefund has the sandbox say the outcome of a refund and returns its
