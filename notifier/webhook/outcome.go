@@ -31,7 +31,7 @@ const (
 	ClassTimeout       Class = "timeout"        // no complete head of an answer within 15 s
 	ClassReset         Class = "reset"          // the connection ended before the head of the answer did
 	ClassBadResponse   Class = "bad_response"   // an answer that is not HTTP, or whose head is too long
-	ClassUnsigned      Class = "unsigned"       // id or secrets cannot make a signature: nothing was sent
+	ClassUnsigned      Class = "unsigned"       // the secrets cannot make a signature: nothing was sent
 	ClassCancelled     Class = "cancelled"      // the caller's context ended: this was no attempt
 )
 

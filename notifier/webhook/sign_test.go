@@ -13,7 +13,6 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"payledger/domain"
-	"payledger/domain/projects"
 	"payledger/notifier/webhook"
 )
 
@@ -39,26 +38,19 @@ func TestSignKnown(t *testing.T) {
 func TestSignRefuses(t *testing.T) {
 	t.Parallel()
 	good := secretOf(t, 1)
-	for what, c := range map[string]struct {
-		id      string
-		secrets []string
-	}{
-		"no secret":            {"id", nil},
-		"too many secrets":     {"id", slices.Repeat([]string{good}, 2+projects.MaxOldSecrets)},
-		"no prefix":            {"id", []string{strings.TrimPrefix(good, "whsec_")}},
-		"a short secret":       {"id", []string{"whsec_" + good[6:6+28]}},
-		"the second is wrong":  {"id", []string{good, "whsec_"}},
-		"no base64":            {"id", []string{"whsec_" + strings.Repeat("!", 44)}},
-		"no id":                {"", []string{good}},
-		"a dot in the id":      {"a.b", []string{good}},
-		"a line end in the id": {"a\nb", []string{good}},
+	for what, secrets := range map[string][]string{
+		"no secret":           nil,
+		"no prefix":           {strings.TrimPrefix(good, "whsec_")},
+		"a short secret":      {"whsec_" + good[6:6+28]},
+		"the second is wrong": {good, "whsec_"},
+		"no base64":           {"whsec_" + strings.Repeat("!", 44)},
 	} {
-		h, err := webhook.Sign(c.id, time.Now(), nil, c.secrets...)
+		h, err := webhook.Sign("id", time.Now(), nil, secrets...)
 		if err == nil || h != nil {
 			t.Errorf("%s: signed as %v", what, h)
 			continue
 		}
-		for _, s := range c.secrets {
+		for _, s := range secrets {
 			if len(s) > 6 && strings.Contains(err.Error(), s[6:]) {
 				t.Errorf("%s: the error tells the secret: %v", what, err)
 			}
