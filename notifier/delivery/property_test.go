@@ -399,7 +399,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 // forgetFlying makes lanes with an attempt under way look as if they had none.
 func forgetFlying(p *player) error {
 	s := p.sender()
-	return s.writer.do(func(x *tx) error {
+	return s.writer.insist(context.Background(), func(x *tx) error {
 		clear(x.underWay)
 		for _, t := range s.all() {
 			keys, err := p.views.Deliveries().Due(context.Background(), t.id, deliveries.DueKey{}, windowSize)

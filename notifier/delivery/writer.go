@@ -47,18 +47,13 @@ func newWriter(s *sender) *writer {
 	return &writer{sender: s, queue: make(chan *waiting, maxQueued), failed: make(chan struct{})}
 }
 
-// do carries out an operation and returns once it is durable, or why it was not.
-func (w *writer) do(o op) error {
-	p := &waiting{op: o, done: make(chan error, 1)}
-	w.queue <- p
-	return <-p.done
-}
-
-// insist is do, but while the log accepts nothing it tries again until ctx ends.
+// insist carries out an operation and returns once it is durable, or why it was not. While
+// the log accepts nothing it tries again until ctx ends.
 func (w *writer) insist(ctx context.Context, o op) error {
 	for {
-		err := w.do(o)
-		if !eventstore.Passing(err) {
+		p := &waiting{op: o, done: make(chan error, 1)}
+		w.queue <- p
+		if err := <-p.done; !eventstore.Passing(err) {
 			return err
 		}
 		if !health.Pause(ctx, retryFull) {
