@@ -46,6 +46,9 @@ func TestReplayEqualsLive(t *testing.T) {
 			for range rapid.IntRange(1, 5).Draw(rt, "events") {
 				w.Step()
 			}
+			if rapid.IntRange(0, 9).Draw(rt, "wait") == 0 {
+				w.Now = w.Now.Add(domain.KeepDeliveries / 2)
+			}
 			if rapid.IntRange(0, 2).Draw(rt, "deliver") == 0 {
 				w.Deliver()
 				if len(w.Order) > 0 {
@@ -79,6 +82,53 @@ func TestReplayEqualsLive(t *testing.T) {
 		if drawsMany() && seen[name] == 0 {
 			t.Errorf("table %s was never tried", name)
 		}
+	}
+}
+
+// TestForgettingIsTheSameWhateverWasFlushed: which deliveries are dropped, and how far the
+// search for them came, follows from the log alone.
+func TestForgettingIsTheSameWhateverWasFlushed(t *testing.T) {
+	t.Parallel()
+	for _, every := range []int{3, 10} {
+		t.Run(fmt.Sprint("flushed at each ", every), func(t *testing.T) {
+			t.Parallel()
+			w := seeded(t, 7)
+			for len(w.Projects) < 3 {
+				w.Project()
+			}
+			for _, id := range w.Projects {
+				w.Endpoint(id)
+				w.CommandProject(id, projects.ChangeEndpoint{
+					EndpointID: w.States[id].Endpoints[0].ID, URL: "https://merchant.example/hook", Kinds: domain.Kinds(),
+				})
+			}
+			e := open(t, w.config(t.TempDir()))
+			at := 0
+			hours := func(n int) {
+				for range n {
+					w.Now = w.Now.Add(time.Hour)
+					w.Create()
+					w.Order = w.Order[len(w.Order)-1:] // so that what is delivered is not touched later
+					w.Deliver()
+					for r, err := range e.store.Scan(t.Context(), e.Position(), eventstore.Filter{}) {
+						must(t, err)
+						must(t, e.apply(r))
+						if at++; at%every == 0 {
+							must(t, e.flush())
+						}
+					}
+				}
+			}
+			hours(200)
+			w.Now = w.Now.Add(domain.KeepDeliveries - 100*time.Hour)
+			for range 10 {
+				hours(10)
+				diff(t, dump(t, e), w.rebuilt())
+			}
+			if left := strings.Count(linesOf(dump(t, e), "deliveries"), "\n"); left == 300 {
+				t.Error("no delivery was forgotten")
+			}
+		})
 	}
 }
 

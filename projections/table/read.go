@@ -164,17 +164,20 @@ func (t *Table[V]) Window(ctx context.Context, r Range, descending bool, n int) 
 }
 
 // First reads the first n rows of a range, or all if there are fewer, in
-// ascending or descending order, in as many windows as it takes.
+// ascending or descending order, in as many windows as it takes. They grow, so
+// that many deleted rows are soon stepped over.
 func (t *Table[V]) First(ctx context.Context, r Range, descending bool, n int) ([]Row[V], error) {
 	var all []Row[V]
-	for rest := &r; rest != nil && len(all) < n; {
-		rows, next, err := t.Window(ctx, *rest, descending, min(n-len(all), MaxWindow))
+	rest, size := &r, n
+	for rest != nil && len(all) < n {
+		size = min(size, MaxWindow)
+		rows, next, err := t.Window(ctx, *rest, descending, size)
 		if err != nil {
 			return nil, err
 		}
-		all, rest = append(all, rows...), next
+		all, rest, size = append(all, rows...), next, 2*size
 	}
-	return all, nil
+	return all[:min(n, len(all))], nil
 }
 
 // Each calls fn for the first rows of a range, up to limit, in ascending order, until fn returns an

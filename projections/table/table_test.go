@@ -110,6 +110,16 @@ func TestTableAgainstAMap(t *testing.T) {
 				if !slices.Equal(got, all) {
 					rt.Fatalf("range %q, descending %v:\n got %q\nwant %q", r, descending, got, all)
 				}
+				n := rapid.IntRange(0, 9).Draw(rt, "first")
+				first, err := tab.First(t.Context(), r, descending, n)
+				must(t, err)
+				got = nil
+				for _, f := range first {
+					got = append(got, f.Key+"="+f.Value)
+				}
+				if want := all[:min(n, len(all))]; !slices.Equal(got, want) {
+					rt.Fatalf("first %d of range %q, descending %v:\n got %q\nwant %q", n, r, descending, got, want)
+				}
 			},
 		})
 	})

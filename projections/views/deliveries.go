@@ -150,7 +150,7 @@ func (d *draft) payment(c *change, e domain.Event) error {
 		return nil
 	}
 	if d.next.Base == 0 && d.position%forgetEvery == 0 {
-		if err := d.forget(2 * forgetEvery); err != nil {
+		if err := d.forget(2*forgetEvery, true); err != nil {
 			return err
 		}
 	}
@@ -210,10 +210,10 @@ func (d *draft) noted(r *eventstore.Stored, n deliveries.Noted) error {
 			return err
 		}
 	}
-	if len(n.Entries) == 0 {
-		return d.forget(forgetAtOnce)
+	if len(n.Entries) == 0 || r.Sequence%forgetAtOnce == 0 {
+		return d.forget(forgetAtOnce, true)
 	}
-	return d.forget(16 + 2*len(n.Entries))
+	return d.forget(16+2*len(n.Entries), false)
 }
 
 // entry applies one entry. One that does not follow from those before it changes nothing.
@@ -529,10 +529,12 @@ const keepLanes = domain.KeepDeliveries + 24*time.Hour
 
 // forget looks at the n oldest rows that follow those seen last, and drops the outdated:
 // deliveries that were settled, and idle lanes. Before a sender has begun in this log what
-// is as old and was never sent goes too: it may have been settled long ago.
-func (d *draft) forget(n int) error {
+// is as old and was never sent goes too: it may have been settled long ago. With again, the
+// next time begins with the oldest when no more followed: rarely, since it has to step over
+// all rows that were dropped and are not out of the file yet.
+func (d *draft) forget(n int, again bool) error {
 	horizon := d.at.Add(-domain.KeepDeliveries)
-	err := old(&d.next.DeliveriesSeen, d.records, n, horizon, func(key string) error {
+	err := old(&d.next.DeliveriesSeen, d.records, n, again, horizon, func(key string) error {
 		endpoint, event := key[idSize:], domain.ID([]byte(key[:idSize]))
 		r, err := d.recordOf(endpoint, event, false)
 		if err != nil || r.now == nil || r.now.State == domain.DeliveryPending || r.now.Touched >= horizon {
@@ -545,7 +547,7 @@ func (d *draft) forget(n int) error {
 		return err
 	}
 	horizon = d.at.Add(-keepLanes)
-	return old(&d.next.LanesSeen, d.lanes, n, horizon, func(key string) error {
+	return old(&d.next.LanesSeen, d.lanes, n, again, horizon, func(key string) error {
 		endpoint := key[idSize:]
 		r, err := rowOf(d.lane, d.lanes, key, false, func(l *deliveries.Lane) { l.Queue = slices.Clone(l.Queue) })
 		if err != nil || r.now == nil || r.now.Touched >= horizon || len(r.now.Queue) > 0 && d.next.Base != 0 {
@@ -572,10 +574,10 @@ func (d *draft) drop(endpoint string, r *row[deliveries.Delivery]) {
 	r.now = nil
 }
 
-// old calls fn for up to n rows whose id is from before the horizon, from the one after
-// seen on. At the end it begins again.
-func old[V any](seen *string, t *table.Table[V], n int, horizon domain.Instant, fn func(key string) error) error {
-	rows, _, err := t.Window(context.Background(), table.Range{Lo: *seen, Hi: idKey(firstID(horizon))}, false, n) //nolint:forbidigo // a fold is not given up
+// old calls fn for the first n rows from seen on whose id is from before the horizon. Which
+// they are follows from the log alone, not from what the file holds already.
+func old[V any](seen *string, t *table.Table[V], n int, again bool, horizon domain.Instant, fn func(key string) error) error {
+	rows, err := t.First(context.Background(), table.Range{Lo: *seen, Hi: idKey(firstID(horizon))}, false, n) //nolint:forbidigo // a fold is not given up
 	if err != nil {
 		return err
 	}
@@ -584,8 +586,11 @@ func old[V any](seen *string, t *table.Table[V], n int, horizon domain.Instant, 
 			return err
 		}
 	}
-	if *seen = ""; len(rows) == n {
-		*seen = rows[n-1].Key + "\x00"
+	if len(rows) > 0 {
+		*seen = rows[len(rows)-1].Key + "\x00"
+	}
+	if again && len(rows) < n {
+		*seen = ""
 	}
 	return nil
 }
