@@ -111,6 +111,36 @@ func TestFailingForDaysDisables(t *testing.T) {
 	})
 }
 
+// TestNothingFailsThatGetsNothing: an endpoint that was disabled or removed does not fail, also when
+// an attempt that was under way ends afterwards, and makes no more events.
+func TestNothingFailsThatGetsNothing(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]mode{"disabled": leaving, "removed": silent} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			engine(t, nil, func(t *testing.T, w *world) {
+				a := w.paidTo(t, "a", m, 1)
+				time.Sleep(2 * time.Second)
+				w.paid()
+				w.spread(t)
+				time.Sleep(14 * time.Second) // the first attempt has failed, and the second has not
+				if m == silent {
+					w.project(projects.RemoveEndpoint{EndpointID: a})
+				}
+				time.Sleep(time.Minute)
+				state := w.views.Deliveries().State()
+				time.Sleep(24 * time.Hour)
+				if h := w.health(t, a); h.FailingSince != nil {
+					t.Errorf("it fails since %v", h.FailingSince)
+				}
+				if later := w.views.Deliveries().State(); later != state {
+					t.Errorf("there were events: %+v became %+v", state, later)
+				}
+			})
+		})
+	}
+}
+
 // TestAnotherURLIsNotDisabled by the end of an attempt with the one before.
 func TestAnotherURLIsNotDisabled(t *testing.T) {
 	t.Parallel()

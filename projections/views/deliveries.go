@@ -124,7 +124,7 @@ func (v *Deliveries) prepare(c *change) error {
 	case projects.WebhookEndpointDisabled:
 		d.changed(e.EndpointID, true)
 	case projects.WebhookEndpointRemoved:
-		d.changed(e.EndpointID, false)
+		d.changed(e.EndpointID, true)
 		if one := d.tally(e.EndpointID); one.now != nil {
 			one.now.Removed = true
 		}
@@ -286,7 +286,13 @@ func (d *draft) ended(endpoint string, l *deliveries.Lane, event domain.ID, e de
 	} else {
 		l.Leave(event, now)
 	}
-	d.tally(endpoint).now.End(e, event, now)
+	of := d.tally(endpoint).now
+	of.End(e, event, now)
+	if p, ok := d.projects.live.at(of.Project); ok {
+		if to, there := p.Endpoint(endpoint); !there || to.Disabled != "" { // meanwhile: it gets nothing more
+			of.Calm()
+		}
+	}
 	return d.change(endpoint, event, func(one *deliveries.Delivery) { one.End(e) })
 }
 
