@@ -24,7 +24,7 @@ type Config struct {
 	Views    Views
 	Secrets  *webhook.Secrets
 	Sender   Sender
-	Schedule webhook.Schedule // nil: webhook.DefaultSchedule
+	Schedule webhook.Schedule
 	IDs      *domain.IDs
 
 	Now    func() time.Time // nil: time.Now
@@ -89,9 +89,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Random == nil {
 		c.Random = rand.Float64
-	}
-	if c.Schedule == nil {
-		c.Schedule = webhook.DefaultSchedule()
 	}
 	c.Limits = Limits{
 		Requests:    cmp.Or(c.Limits.Requests, webhook.DefaultRequests),

@@ -99,7 +99,9 @@ func newWorld(tb testing.TB) *world {
 // newEmptyWorld makes a world without its project: nothing is in the log.
 func newEmptyWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{dir: scratch(tb), net: newNetwork(), store: memory.New(), added: make(map[string]eventstore.Position)}
+	w := &world{
+		dir: scratch(tb), net: newNetwork(), store: memory.New(), schema: webhook.DefaultSchedule(), added: make(map[string]eventstore.Position),
+	}
 	entropy := &random{src: rand.NewChaCha8([32]byte{1})}
 	w.net.mark = w.mark
 	w.ids = domain.NewIDs(w.now, entropy, domain.ID{})
