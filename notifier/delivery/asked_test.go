@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -88,6 +89,36 @@ func TestAskedForIsSent(t *testing.T) {
 		time.Sleep(time.Second)
 		if h := w.health(t, a); h.OpenUntil != nil {
 			t.Errorf("health %+v", h)
+		}
+	})
+}
+
+// TestAskedForWhileTheDiskIsFull is sent once there is room, although the endpoint is paused.
+func TestAskedForWhileTheDiskIsFull(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.paused(t, "a", 30)
+		w.net.set(a, silent)
+		var last domain.DeliveryObject
+		for range maxRequestedUnderWay + 1 {
+			var err error
+			if last, err = w.lanes.Test(t.Context(), testProject, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sent := func() bool {
+			return slices.ContainsFunc(w.net.seen(), func(r request) bool { return r.event == last.EventID })
+		}
+		time.Sleep(time.Second)
+		w.full.Store(true)
+		time.Sleep(2 * domain.AnswerTime) // there is a place for it now
+		if sent() {
+			t.Error("it was sent, and is not recorded")
+		}
+		w.full.Store(false)
+		time.Sleep(5 * time.Second)
+		if !sent() || w.health(t, a).OpenUntil == nil {
+			t.Error("it waits for the end of the pause")
 		}
 	})
 }

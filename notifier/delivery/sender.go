@@ -272,6 +272,9 @@ func (s *sender) change(group []*waiting) (n int, err error) {
 		if err != nil {
 			delete(s.underWay, a.lane())
 			a.target.abandoned(a)
+			if a.requested {
+				a.target.request(requested{a.Payment, a.Event})
+			}
 			continue
 		}
 		a.began = began
