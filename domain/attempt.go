@@ -127,8 +127,6 @@ type FailAttempt struct {
 func (c BeginAttempt) decidePayment(p Payment) (Event, error) {
 	_, open := p.OpenAttempt()
 	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
 	case p.Status == Created:
 		return nil, &AttemptError{Reason: AttemptNoRoute}
 	case p.Status.Final(), c.At >= p.ExpiresAt:
@@ -145,8 +143,6 @@ func (c BeginAttempt) decidePayment(p Payment) (Event, error) {
 func (c OfferAttempt) decidePayment(p Payment) (Event, error) {
 	a, ok := p.attempt(c.Number)
 	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
 	case !ok:
 		return nil, &AttemptError{Reason: AttemptUnknown}
 	case a.Reference != "" && a.Reference != c.Reference, p.knowsReference(c.Reference, c.Number):
@@ -163,8 +159,6 @@ func (c OfferAttempt) decidePayment(p Payment) (Event, error) {
 func (c FailAttempt) decidePayment(p Payment) (Event, error) {
 	a, ok := p.attempt(c.Number)
 	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
 	case !ok:
 		return nil, &AttemptError{Reason: AttemptUnknown}
 	case !a.Open():

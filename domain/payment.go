@@ -144,7 +144,12 @@ type EraseDetails struct {
 // Decide returns the one event that the command leads to, or nil when there is
 // nothing to do. The error says why the command is refused: a FieldErrors, a
 // *Refusal, a *TooEarlyError or an *UnrecordedError.
-func (p Payment) Decide(c PaymentCommand) (Event, error) { return c.decidePayment(p) }
+func (p Payment) Decide(c PaymentCommand) (Event, error) {
+	if _, creates := c.(CreatePayment); p.Status == "" && !creates {
+		return nil, &Refusal{Code: PaymentNotFound}
+	}
+	return c.decidePayment(p)
+}
 
 // Evolve returns the payment after the event. An event that would move the
 // status backward does not change the status; events of other aggregates are
@@ -220,10 +225,7 @@ func (c CreatePayment) decidePayment(p Payment) (Event, error) {
 }
 
 func (c AssignRoute) decidePayment(p Payment) (Event, error) {
-	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
-	case p.Status != Created:
+	if p.Status != Created {
 		return nil, nil
 	}
 	route, waits := Routing(c).choose(p.ID, p.Amount, p.Currency)
@@ -239,8 +241,6 @@ func (c AssignRoute) decidePayment(p Payment) (Event, error) {
 func (c EraseDetails) decidePayment(p Payment) (Event, error) {
 	n := utf8.RuneCountInString(c.Reason)
 	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
 	case n == 0:
 		return nil, FieldErrors{{Field: "reason", Code: Required}}
 	case n > MaxEraseReason:
@@ -275,8 +275,6 @@ func (p Payment) DoorCloses() Instant { return p.ExpiresAt.Add(Grace) }
 
 func (c ExpirePayment) decidePayment(p Payment) (Event, error) {
 	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
 	case !p.Status.CanBecome(Expired):
 		return nil, nil
 	case c.At < p.ExpiryDue():
@@ -288,8 +286,6 @@ func (c ExpirePayment) decidePayment(p Payment) (Event, error) {
 func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 	s := c.Signal
 	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
 	case p.Status == Created:
 		return nil, &TooEarlyError{}
 	case s.Outcome.AboutDispute() && !p.Status.Final():
@@ -418,8 +414,6 @@ func refused(s Signal, reason string) Event { return PaymentSignalRefused{Reason
 
 func (c CreateRefund) decidePayment(p Payment) (Event, error) {
 	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
 	case p.Status != Paid:
 		return nil, &Refusal{Code: PaymentNotPaid, PaymentStatus: p.Status}
 	case p.Disputed() > 0:

@@ -105,9 +105,6 @@ const (
 )
 
 func (c SettleSuspense) decidePayment(p Payment) (Event, error) {
-	if p.Status == "" {
-		return nil, &Refusal{Code: PaymentNotFound}
-	}
 	if n := utf8.RuneCountInString(c.Reason); n == 0 || n > MaxSettleReason || !utf8.ValidString(c.Reason) || HasControl(c.Reason) {
 		return nil, FieldErrors{{Field: "reason", Code: InvalidValue}}
 	}

@@ -77,8 +77,6 @@ func (c CreateReturn) decidePayment(p Payment) (Event, error) {
 	_, back := p.ReturnOf(c.Reference)
 	_, known := p.Return(c.ReturnID)
 	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
 	case !ok:
 		return nil, &AttemptError{Reason: ReturnNothing}
 	case p.refundedByHand(c.Reference):
@@ -96,8 +94,6 @@ func (c RecordProviderRefund) decidePayment(p Payment) (Event, error) {
 	unlisted := p.unlisted(c.Reference, c.Earlier)
 	booked := late || unlisted != nil || c.Reference != "" && c.Reference == p.PaidReference
 	switch {
-	case p.Status == "":
-		return nil, &Refusal{Code: PaymentNotFound}
 	case slices.ContainsFunc(p.ProviderRefunds, func(r ProviderRefund) bool { return r.RefundReference == c.RefundReference }),
 		p.returnedAs(c.RefundReference):
 		return nil, nil

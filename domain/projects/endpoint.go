@@ -227,9 +227,6 @@ func (c EditEndpoint) Validate() domain.FieldErrors {
 }
 
 func (c AddEndpoint) decideProject(p Project) (domain.Event, error) {
-	if p.Name == "" {
-		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
-	}
 	kinds, errs := validateEndpoint(c.URL, c.Kinds, c.Description)
 	if len(errs) > 0 {
 		return nil, errs

@@ -51,6 +51,7 @@ func TestDecideEndpoint(t *testing.T) {
 	}{
 		"add":                         {registered(), add("we_1"), added("we_1")},
 		"add to no project":           {nil, add("we_1"), &domain.Refusal{Code: domain.ProjectNotFound}},
+		"remove of no project":        {nil, projects.RemoveEndpoint{EndpointID: "we_1"}, &domain.Refusal{Code: domain.ProjectNotFound}},
 		"add an id that is taken":     {one, add("we_1"), nil},
 		"add once more for a request": {append(registered(), added("we_01M7W78FJBM8T4R7B5N0C1D2E3")), add("we_01M7W78FJCM8T4R7B5N0C1D2E3"), nil},
 		"add for another request":     {append(registered(), added("we_01M7W78FJBM8T4R7B5N0C1D2E3")), add("we_01M7W78FJBM8T4R7B5N0C1D2E4"), added("we_01M7W78FJBM8T4R7B5N0C1D2E4")},

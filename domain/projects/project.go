@@ -138,7 +138,12 @@ type RevokeKey struct{ KeyID string }
 // Decide returns the one event that the command leads to, or nil when there is
 // nothing to do. The error says why the command is refused: a FieldErrors or a
 // *Refusal.
-func (p Project) Decide(c ProjectCommand) (domain.Event, error) { return c.decideProject(p) }
+func (p Project) Decide(c ProjectCommand) (domain.Event, error) {
+	if _, registers := c.(RegisterProject); p.Name == "" && !registers {
+		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
+	}
+	return c.decideProject(p)
+}
 
 // Evolve returns the project after the event. Events of other aggregates are
 // ignored.
@@ -188,9 +193,6 @@ func (c RegisterProject) decideProject(p Project) (domain.Event, error) {
 }
 
 func (c ChangeProject) decideProject(p Project) (domain.Event, error) {
-	if p.Name == "" {
-		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
-	}
 	if err := validateProject(c.Name, c.Settings); err != nil {
 		return nil, err
 	}
@@ -199,33 +201,22 @@ func (c ChangeProject) decideProject(p Project) (domain.Event, error) {
 
 func (c EditProject) decideProject(p Project) (domain.Event, error) {
 	all := ChangeProject{Name: p.Name, Settings: p.Settings}
-	if p.Name != "" {
-		c.Edit(&all.Name, &all.Settings)
-	}
+	c.Edit(&all.Name, &all.Settings)
 	return all.decideProject(p)
 }
 
 func (c DisableProject) decideProject(p Project) (domain.Event, error) {
-	switch {
-	case p.Name == "":
-		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
-	case p.Disabled:
+	if p.Disabled {
 		return nil, nil
 	}
 	return ProjectDisabled{}, nil
 }
 
 func (c SignOutProject) decideProject(p Project) (domain.Event, error) {
-	if p.Name == "" {
-		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
-	}
 	return ProjectSignedOut(c), nil
 }
 
 func (c IssueKey) decideProject(p Project) (domain.Event, error) {
-	if p.Name == "" {
-		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
-	}
 	if len(c.Scopes) == 0 {
 		return nil, domain.FieldErrors{{Field: "scopes", Code: domain.Required}}
 	}
@@ -248,9 +239,6 @@ func (c IssueKey) decideProject(p Project) (domain.Event, error) {
 }
 
 func (c RenameKey) decideProject(p Project) (domain.Event, error) {
-	if p.Name == "" {
-		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
-	}
 	k, ok := p.Key(c.KeyID)
 	if !ok {
 		return nil, &domain.Refusal{Code: domain.KeyNotFound}
@@ -285,9 +273,6 @@ func validateKeyName(name string) error {
 }
 
 func (c SignOutKey) decideProject(p Project) (domain.Event, error) {
-	if p.Name == "" {
-		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
-	}
 	if _, ok := p.Key(c.KeyID); !ok {
 		return nil, &domain.Refusal{Code: domain.KeyNotFound}
 	}
@@ -295,9 +280,6 @@ func (c SignOutKey) decideProject(p Project) (domain.Event, error) {
 }
 
 func (c RevokeKey) decideProject(p Project) (domain.Event, error) {
-	if p.Name == "" {
-		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
-	}
 	switch k, ok := p.Key(c.KeyID); {
 	case !ok:
 		return nil, &domain.Refusal{Code: domain.KeyNotFound}
