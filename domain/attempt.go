@@ -185,12 +185,7 @@ func (p Payment) attempt(number int) (Attempt, bool) {
 
 // AttemptOf finds the attempt with the provider's reference.
 func (p Payment) AttemptOf(reference string) (Attempt, bool) {
-	for _, a := range p.Attempts {
-		if a.Reference == reference && reference != "" {
-			return a, true
-		}
-	}
-	return Attempt{}, false
+	return Find(p.Attempts, func(a Attempt) bool { return a.Reference == reference && reference != "" })
 }
 
 // withAttempt returns the payment with the attempt changed, if it is open.

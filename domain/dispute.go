@@ -31,11 +31,7 @@ const MaxDisputes = 20
 
 // Dispute finds one of the payment's disputes by the provider's reference.
 func (p Payment) Dispute(reference string) (Dispute, bool) {
-	i := slices.IndexFunc(p.Disputes, func(d Dispute) bool { return d.Reference == reference })
-	if i < 0 {
-		return Dispute{}, false
-	}
-	return p.Disputes[i], true
+	return Find(p.Disputes, func(d Dispute) bool { return d.Reference == reference })
 }
 
 // DisputeStatus is that of the payment's disputes: open while one is, else the status of the last

@@ -435,12 +435,7 @@ func (c CreateRefund) decidePayment(p Payment) (Event, error) {
 
 // Refund finds one of the payment's refunds.
 func (p Payment) Refund(id ID) (Refund, bool) {
-	for _, r := range p.Refunds {
-		if r.ID == id {
-			return r, true
-		}
-	}
-	return Refund{}, false
+	return Find(p.Refunds, func(r Refund) bool { return r.ID == id })
 }
 
 // RefundStatus is what became of the money that paid the payment: the status of its
@@ -490,4 +485,12 @@ func (p Payment) Returned() Amount {
 // paidBy reports whether a refund by another hand is of the money that paid the payment.
 func (p Payment) paidBy(r ProviderRefund) bool {
 	return p.PaidReference != "" && p.PaidReference == r.Reference && p.Currency == r.Currency
+}
+
+// Find finds the first element that matches.
+func Find[T any](all []T, match func(T) bool) (found T, ok bool) {
+	if i := slices.IndexFunc(all, match); i >= 0 {
+		return all[i], true
+	}
+	return found, false
 }

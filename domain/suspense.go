@@ -137,23 +137,13 @@ func (p Payment) returnedAs(refundReference string) bool {
 
 // LateFund finds late funds by the provider's reference.
 func (p Payment) LateFund(reference string) (LateFund, bool) {
-	for _, f := range p.Late {
-		if f.Reference == reference {
-			return f, true
-		}
-	}
-	return LateFund{}, false
+	return Find(p.Late, func(f LateFund) bool { return f.Reference == reference })
 }
 
 // ReturnOf finds the return that late funds have, by their reference. One that
 // failed or came back does not count.
 func (p Payment) ReturnOf(reference string) (Return, bool) {
-	for _, r := range p.Returns {
-		if r.Reference == reference && r.Holds() {
-			return r, true
-		}
-	}
-	return Return{}, false
+	return Find(p.Returns, func(r Return) bool { return r.Reference == reference && r.Holds() })
 }
 
 func (p Payment) refundedByHand(reference string) bool {
@@ -162,12 +152,7 @@ func (p Payment) refundedByHand(reference string) bool {
 
 // Return finds one of the payment's returns of late funds.
 func (p Payment) Return(id ID) (Return, bool) {
-	for _, r := range p.Returns {
-		if r.ID == id {
-			return r, true
-		}
-	}
-	return Return{}, false
+	return Find(p.Returns, func(r Return) bool { return r.ID == id })
 }
 
 func (p Payment) settleReturn(id ID, to RefundStatus) Payment {

@@ -97,24 +97,15 @@ func (e Endpoint) KindFor(k domain.Kind, sequence uint64) (domain.Kind, bool) {
 
 // Endpoint finds one of the project's endpoints.
 func (p Project) Endpoint(id string) (Endpoint, bool) {
-	for _, e := range p.Endpoints {
-		if e.ID == id {
-			return e, true
-		}
-	}
-	return Endpoint{}, false
+	return domain.Find(p.Endpoints, func(e Endpoint) bool { return e.ID == id })
 }
 
 // EndpointMade finds the endpoint of an id, or of one with the same random part: those of a
 // repeated request differ only in their times.
 func (p Project) EndpointMade(id string) (Endpoint, bool) {
-	i := slices.IndexFunc(p.Endpoints, func(e Endpoint) bool {
+	return domain.Find(p.Endpoints, func(e Endpoint) bool {
 		return e.ID == id || len(e.ID) > randomChars && strings.HasSuffix(id, e.ID[len(e.ID)-randomChars:])
 	})
-	if i < 0 {
-		return Endpoint{}, false
-	}
-	return p.Endpoints[i], true
 }
 
 // randomChars is how many characters of an id, the last ones, are random.

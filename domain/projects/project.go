@@ -254,12 +254,7 @@ func (c RenameKey) decideProject(p Project) (domain.Event, error) {
 
 // Key finds one of the project's keys.
 func (p Project) Key(id string) (Key, bool) {
-	for _, k := range p.Keys {
-		if k.ID == id {
-			return k, true
-		}
-	}
-	return Key{}, false
+	return domain.Find(p.Keys, func(k Key) bool { return k.ID == id })
 }
 
 func validateKeyName(name string) error {

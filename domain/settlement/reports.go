@@ -57,11 +57,7 @@ type Reports struct {
 
 // Find finds a report by its id.
 func (r Reports) Find(report string) (Report, bool) {
-	i := slices.IndexFunc(r.All, func(one Report) bool { return one.Report == report })
-	if i < 0 {
-		return Report{}, false
-	}
-	return r.All[i], true
+	return domain.Find(r.All, func(one Report) bool { return one.Report == report })
 }
 
 // ReportsCommand is a command on the reports of a route.
