@@ -123,13 +123,8 @@ type AddEndpoint struct {
 	KeyVersion  int // of the master key that the secret is derived from
 }
 
-// ChangeEndpoint replaces all members of an endpoint that its owner can set.
-type ChangeEndpoint struct {
-	EndpointID  string
-	URL         string
-	Kinds       []domain.Kind // none: FinalKinds
-	Description *string
-}
+// ChangeEndpoint replaces all members of an endpoint that its owner can set. No kinds: FinalKinds.
+type ChangeEndpoint WebhookEndpointChanged
 
 // EditEndpoint changes the members that are set and leaves the others. So two
 // edits of different members do not overwrite each other, in either order.
@@ -255,7 +250,8 @@ func (c ChangeEndpoint) decideProject(p Project) (domain.Event, error) {
 	if was.URL == c.URL && slices.Equal(was.Kinds, kinds) && same {
 		return nil, nil
 	}
-	return WebhookEndpointChanged{EndpointID: c.EndpointID, URL: c.URL, Kinds: kinds, Description: c.Description}, nil
+	c.Kinds = kinds
+	return WebhookEndpointChanged(c), nil
 }
 
 func (c EditEndpoint) decideProject(p Project) (domain.Event, error) {

@@ -90,16 +90,10 @@ type ProjectCommand interface {
 }
 
 // RegisterProject creates a project.
-type RegisterProject struct {
-	Name     string
-	Settings domain.Settings
-}
+type RegisterProject ProjectRegistered
 
 // ChangeProject replaces a project's name and settings.
-type ChangeProject struct {
-	Name     string
-	Settings domain.Settings
-}
+type ChangeProject ProjectChanged
 
 // EditProject changes what Edit changes of a project's name and settings and leaves the
 // rest as it is when the command is decided. So two edits of different members do not
@@ -114,20 +108,12 @@ type DisableProject struct{}
 // SignOutProject ends all sessions of a project's account.
 type SignOutProject struct{ At domain.Instant }
 
-// IssueKey adds an API key, given by its hash. There is nothing to do when the project
+// IssueKey adds an API key, given by its hash, with at least one scope. There is nothing to do when the project
 // has or had a key of that hash: the same request came twice.
-type IssueKey struct {
-	KeyID  string
-	Hash   domain.Digest
-	Scopes []Scope // at least one
-	Name   string  // chosen by the merchant; "" for none
-}
+type IssueKey KeyIssued
 
 // RenameKey gives an API key another name, or with "" none.
-type RenameKey struct {
-	KeyID string
-	Name  string
-}
+type RenameKey KeyRenamed
 
 // SignOutKey ends all sessions of the account that began with an API key.
 type SignOutKey struct{ KeyID string }
