@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -211,15 +212,7 @@ func (p Payment) collected(s Signal) Payment {
 // ValidReason reports whether a provider's reason is a code of at most MaxReason
 // characters: a-z, 0-9 and _.
 func ValidReason(s string) bool {
-	if s == "" || len(s) > MaxReason {
-		return false
-	}
-	for _, b := range []byte(s) {
-		if (b < 'a' || b > 'z') && !isDigit(b) && b != '_' {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= MaxReason && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
 func validHandOff(k HandOffKind) error {

@@ -197,7 +197,9 @@ type PaymentExpired struct {
 func (PaymentExpired) Type() string { return TypePaymentExpired }
 
 func (e PaymentExpired) evolvePayment(p Payment) Payment {
-	p.Status = p.Status.advance(Expired)
+	if p.Status.CanBecome(Expired) {
+		p.Status = Expired
+	}
 	return p.remember(e.Signal)
 }
 
@@ -441,8 +443,8 @@ func (p Payment) remember(s *Signal) Payment {
 func (p Payment) settle(id ID, to RefundStatus) Payment {
 	p.Refunds = slices.Clone(p.Refunds)
 	for i, r := range p.Refunds {
-		if r.ID == id {
-			p.Refunds[i].Status = r.Status.advance(to)
+		if r.ID == id && r.Status.CanBecome(to) {
+			p.Refunds[i].Status = to
 		}
 	}
 	return p

@@ -3,6 +3,7 @@ package domain
 import (
 	"crypto/sha256"
 	"slices"
+	"strings"
 	"unicode"
 )
 
@@ -147,12 +148,7 @@ func sameID(a, b *ID) bool {
 
 // HasControl reports whether the text has a control character.
 func HasControl(s string) bool {
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			return true
-		}
-	}
-	return false
+	return strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // The results of a signal.

@@ -37,13 +37,6 @@ func (s PaymentStatus) CanBecome(next PaymentStatus) bool {
 // Final reports whether no other status can follow s.
 func (s PaymentStatus) Final() bool { return s == Paid || s == Expired || s == Failed }
 
-func (s PaymentStatus) advance(next PaymentStatus) PaymentStatus {
-	if s.CanBecome(next) {
-		return next
-	}
-	return s
-}
-
 // RefundStatus is the status of a refund; it only moves forward (seed 3.2).
 type RefundStatus string
 
@@ -86,10 +79,3 @@ func (s RefundStatus) CanBecome(next RefundStatus) bool {
 
 // Final reports whether no other status can follow s.
 func (s RefundStatus) Final() bool { return s == RefundSucceeded || s == RefundFailed }
-
-func (s RefundStatus) advance(next RefundStatus) RefundStatus {
-	if s.CanBecome(next) {
-		return next
-	}
-	return s
-}

@@ -158,8 +158,8 @@ func (p Payment) Return(id ID) (Return, bool) {
 func (p Payment) settleReturn(id ID, to RefundStatus) Payment {
 	p.Returns = slices.Clone(p.Returns)
 	for i, r := range p.Returns {
-		if r.ID == id {
-			p.Returns[i].Status = r.Status.advance(to)
+		if r.ID == id && r.Status.CanBecome(to) {
+			p.Returns[i].Status = to
 		}
 	}
 	return p
