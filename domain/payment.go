@@ -2,7 +2,6 @@ package domain
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -317,9 +316,8 @@ func (p Payment) records(unrecorded uint64) bool {
 func (p Payment) counted(s Signal) bool {
 	switch {
 	case s.RefundID != nil:
-		r, _ := p.Refund(*s.RefundID)
-		back, _ := p.Return(*s.RefundID)
-		return cmp.Or(r.Status, back.Status, RefundPending) != RefundPending
+		r, _ := p.RefundOrReturn(*s.RefundID)
+		return r.Status.Final()
 	case s.Outcome.AboutDispute():
 		_, known := p.Dispute(s.Reference)
 		return known
@@ -382,11 +380,8 @@ func (p Payment) decidePaidSignal(s Signal) Event {
 // late funds.
 func (c ApplySignal) decideRefundSignal(p Payment) Event {
 	s, reason := c.Signal, c.Reason
-	r, ok := p.Refund(*s.RefundID)
-	back, isReturn := p.Return(*s.RefundID)
-	if isReturn {
-		r, ok = back.Refund, true
-	}
+	r, ok := p.RefundOrReturn(*s.RefundID)
+	_, isReturn := p.Return(*s.RefundID)
 	succeeded, failed := Event(RefundSucceededEvent{RefundID: r.ID, Signal: s}), Event(RefundFailedEvent{RefundID: r.ID, Reason: reason, Signal: s})
 	returned := Event(RefundReturned{RefundID: r.ID, Reason: reason, Signal: s})
 	if isReturn {

@@ -129,9 +129,8 @@ func (p Payment) returnedAs(refundReference string) bool {
 		if s.RefundID == nil || s.Reference != refundReference || s.Outcome != OutcomeSucceeded {
 			return false
 		}
-		r, _ := p.Refund(*s.RefundID)
-		back, _ := p.Return(*s.RefundID)
-		return r.Status == RefundSucceeded || back.Status == RefundSucceeded
+		r, _ := p.RefundOrReturn(*s.RefundID)
+		return r.Status == RefundSucceeded
 	})
 }
 
@@ -153,6 +152,20 @@ func (p Payment) refundedByHand(reference string) bool {
 // Return finds one of the payment's returns of late funds.
 func (p Payment) Return(id ID) (Return, bool) {
 	return Find(p.Returns, func(r Return) bool { return r.ID == id })
+}
+
+// RefundsAndReturns are those of the payment, each with the reference of the money that goes back.
+func (p Payment) RefundsAndReturns() []Return {
+	var all []Return
+	for _, r := range p.Refunds {
+		all = append(all, Return{r, p.PaidReference})
+	}
+	return append(all, p.Returns...)
+}
+
+// RefundOrReturn finds one of RefundsAndReturns.
+func (p Payment) RefundOrReturn(id ID) (Return, bool) {
+	return Find(p.RefundsAndReturns(), func(r Return) bool { return r.ID == id })
 }
 
 func (p Payment) settleReturn(id ID, to RefundStatus) Payment {

@@ -211,7 +211,7 @@ func (c *Collector) readRefunds(ctx context.Context, t *task, conn connector.Con
 			return err
 		}
 		for _, st := range all {
-			ours, ok := refundOf(p, st.ID)
+			ours, ok := p.RefundOrReturn(st.ID)
 			if !ok {
 				continue
 			}

@@ -16,42 +16,13 @@ import (
 // for first: the provider may have forgotten the key.
 const searchAfter = 20 * time.Hour
 
-// ourRefund is a refund or a return.
-type ourRefund struct {
-	domain.Refund
-
-	attempt string // the reference of the attempt whose money it is
-}
-
-// refundsOf are those of the payment.
-func refundsOf(p domain.Payment) []ourRefund {
-	var all []ourRefund
-	for _, r := range p.Refunds {
-		all = append(all, ourRefund{r, p.PaidReference})
-	}
-	for _, r := range p.Returns {
-		all = append(all, ourRefund{r.Refund, r.Reference})
-	}
-	return all
-}
-
-// refundOf finds one of them.
-func refundOf(p domain.Payment, id domain.ID) (ourRefund, bool) {
-	for _, r := range refundsOf(p) {
-		if r.ID == id {
-			return r, true
-		}
-	}
-	return ourRefund{}, false
-}
-
 // refund asks for a pending refund, or how far it is, and records the answer.
-func (c *Collector) refund(ctx context.Context, conn connector.Connector, p domain.Payment, r ourRefund) error {
+func (c *Collector) refund(ctx context.Context, conn connector.Connector, p domain.Payment, r domain.Return) error {
 	ask := connector.Refund{
-		ID: r.ID, Attempt: c.moneyOf(p, r.attempt), AskedAt: r.CreatedAt.Time(), Amount: r.Amount, Currency: r.Currency,
+		ID: r.ID, Attempt: c.moneyOf(p, r.Reference), AskedAt: r.CreatedAt.Time(), Amount: r.Amount, Currency: r.Currency,
 	}
 	if c.config.Now().Sub(ask.AskedAt) >= searchAfter {
-		found, err := c.refunds(ctx, conn, p, r.attempt)
+		found, err := c.refunds(ctx, conn, p, r.Reference)
 		if err != nil {
 			return err
 		}
@@ -77,7 +48,7 @@ func (c *Collector) refund(ctx context.Context, conn connector.Connector, p doma
 	}
 	if st.Phase == connector.Closed {
 		// Another hand may have returned the money, and no notification have come.
-		if _, err := c.refunds(ctx, conn, p, r.attempt); err != nil && !errors.Is(err, connector.ErrNotFound) {
+		if _, err := c.refunds(ctx, conn, p, r.Reference); err != nil && !errors.Is(err, connector.ErrNotFound) {
 			return err
 		}
 	}
@@ -103,7 +74,7 @@ func (c *Collector) refunds(ctx context.Context, conn connector.Connector, p dom
 		return nil, err
 	}
 	for _, st := range all {
-		if ours, ok := refundOf(p, st.ID); st.Phase != connector.Paid || ok && ours.Status != domain.RefundFailed {
+		if ours, ok := p.RefundOrReturn(st.ID); st.Phase != connector.Paid || ok && ours.Status != domain.RefundFailed {
 			continue
 		}
 		earlier, err := eventstore.UnlistedLateFund(ctx, c.config.Ledger, p, reference)
@@ -126,7 +97,7 @@ func (c *Collector) refunds(ctx context.Context, conn connector.Connector, p dom
 
 // refunded signals the provider's last word on a refund; before that it is nothing.
 // Of one that has succeeded here it is of interest that its money came back.
-func (c *Collector) refunded(ctx context.Context, p domain.Payment, r ourRefund, st connector.RefundState) error {
+func (c *Collector) refunded(ctx context.Context, p domain.Payment, r domain.Return, st connector.RefundState) error {
 	s := domain.Signal{Reference: st.Reference, RefundID: &r.ID, Amount: st.Amount, Currency: st.Currency}
 	if s.Reference == "" {
 		s.Reference = r.ID.String()
@@ -151,7 +122,7 @@ func (c *Collector) refunded(ctx context.Context, p domain.Payment, r ourRefund,
 		return err
 	}
 	now, _, err := c.config.Views.Payment(ctx, p.ID)
-	if still, _ := refundOf(now, r.ID); err == nil && !still.Status.Final() {
+	if still, _ := now.RefundOrReturn(r.ID); err == nil && !still.Status.Final() {
 		err = fmt.Errorf("the provider says that the refund %s is %s with %s %s, and that was refused: see the payment's events", r.ID, st.Phase, st.Amount, st.Currency)
 	}
 	return err

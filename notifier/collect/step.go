@@ -36,7 +36,7 @@ func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector,
 			}
 		}
 	}
-	for _, r := range refundsOf(p) {
+	for _, r := range p.RefundsAndReturns() {
 		if r.Status.Final() {
 			continue
 		}
