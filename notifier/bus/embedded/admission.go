@@ -175,14 +175,11 @@ func discard(c net.Conn) {
 }
 
 func addressOf(remote net.Addr) netip.Addr {
-	tcp, ok := remote.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	known, _ := unmapped(remote)
+	addr := known.Addr()
 	if addr.Is4() {
 		return addr
 	}
-	network, _ := addr.Prefix(64) // an IPv6 address has one
+	network, _ := addr.Prefix(64) // all others have one
 	return network.Addr()
 }
