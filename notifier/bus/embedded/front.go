@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -20,6 +21,8 @@ type front struct {
 	routes   bool                              // it is for other servers, not for clients
 	server   atomic.Pointer[natsserver.Server] // that runs now; nil: none
 	ended    chan struct{}
+	cut      context.Context // its end closes both ends of all connections, also of later ones
+	cutOff   context.CancelFunc
 	all      sync.WaitGroup
 
 	peers        chan *peerConn // see Peers
@@ -54,6 +57,7 @@ func newFront(listen string, routes bool, peerProtocol string, log zerolog.Logge
 		listener: newAdmission(l, name, log), routes: routes,
 		ended: make(chan struct{}), open: make(map[string]*admitted), peers: make(chan *peerConn), peerProtocol: peerProtocol,
 	}
+	f.cut, f.cutOff = context.WithCancel(context.Background()) //nolint:forbidigo // no caller: it lasts as long as the front
 	f.all.Go(f.accept)
 	if !routes {
 		f.all.Go(f.watch)
@@ -76,14 +80,7 @@ func (f *front) close() {
 	}
 	f.stop()
 	close(f.ended)
-	cut := time.AfterFunc(drainTime, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for _, c := range f.open {
-			_ = c.Close()
-		}
-	})
-	defer cut.Stop()
+	defer time.AfterFunc(drainTime, f.cutOff).Stop()
 	f.all.Wait()
 }
 
@@ -113,6 +110,11 @@ func (f *front) serve(client *admitted) {
 		return
 	}
 	defer func() { _ = server.Close() }()
+	// The server may have forgotten the connection: one that it accepts while it ends.
+	defer context.AfterFunc(f.cut, func() {
+		_ = client.Close()
+		_ = server.Close()
+	})()
 	known := server.LocalAddr().String()
 	if !f.routes {
 		var header string

@@ -73,6 +73,35 @@ func TestSilentSocketsAreClosed(t *testing.T) {
 	})
 }
 
+// TestEndWithNewConnections: the end does not wait for connections that the NATS server has just
+// accepted, which it forgets once it closes the others.
+func TestEndWithNewConnections(t *testing.T) {
+	t.Parallel()
+	for range 3 { // it does not forget some each time
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			s, _, _ := outside(t)
+			for range PerAddress {
+				c, err := net.Dial("tcp", s.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+			}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				s.Shutdown()
+			}()
+			select {
+			case <-ended:
+			case <-time.After(time.Minute): // the garbage collector closes what is forgotten after two
+				t.Fatal("the server does not end")
+			}
+		})
+	}
+}
+
 // TestWrongPasswordsDoNotFillTheLog: what clients get wrong again and again is logged only
 // in part, and errors of the server itself are not left out for it.
 func TestWrongPasswordsDoNotFillTheLog(t *testing.T) {
