@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"payledger/eventstore"
 )
@@ -52,12 +53,25 @@ func TestConfirm(t *testing.T) {
 	if err := late(ctx); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("a node that leads no more confirms: %v", err)
 	}
+	unready, last := make(chan func(context.Context) error, 1), s.Arrive(false)
+	go func() {
+		for here := false; !here && ctx.Err() == nil; <-time.After(100 * time.Microsecond) {
+			arrival := s.Arrive(false)
+			if _, here = s.Leader(); !here {
+				last = arrival
+			}
+		}
+		unready <- last
+	}()
 	x.until("the first one leads again", func() bool {
 		_ = x.stores[x.leader()].Yield(ctx, s.config.Name)
 		return s.Status().Ready
 	})
 	if err := late(ctx); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("a later term confirms: %v", err)
+	}
+	if err := (<-unready)(ctx); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("what arrived before the node was ready is confirmed: %v", err)
 	}
 	over, end := context.WithCancel(ctx)
 	end()

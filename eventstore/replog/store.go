@@ -396,12 +396,13 @@ type arrival struct {
 	nonces uint64 // of groups that were published before
 }
 
-// Arrive implements eventstore.Confirmer. With soon a barrier is asked for at once.
+// Arrive implements eventstore.Confirmer. With soon a barrier is asked for at once, as on a node that
+// is not ready: it is refused there, and what the file lacked by then is never confirmed.
 func (s *Store) Arrive(soon bool) (confirm func(context.Context) error) {
 	a := &arrival{s: s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.term, a.nonces = s.m.term, s.m.nonces; soon {
+	if a.term, a.nonces = s.m.term, s.m.nonces; soon || !s.m.ready {
 		a.ask()
 	}
 	return a.confirm
