@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 	"payledger/httpapi/admin"
@@ -269,5 +270,30 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 	if a := s.again(func(c *settings) { c.PublicURL = "https://pay.example.com/base/" }).send("GET", "/x", nil); a.problem().Type != "https://pay.example.com/base/problems/path_not_found" {
 		t.Errorf("%s", a.Body)
+	}
+}
+
+// oneParked is a parked signal that is not discarded here.
+type oneParked struct{ admin.Parked }
+
+func (oneParked) List(context.Context, uint64, string, int) (domain.ParkedPage, error) {
+	return domain.ParkedPage{Data: []domain.ParkedSignal{{ID: 7}}}, nil
+}
+
+// TestParkedSignalsWithoutALog: where the log takes nothing, that is what the operator is told, and
+// not that JetStream failed.
+func TestParkedSignalsWithoutALog(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *settings) {
+		c.Parked = oneParked{}
+		c.Record = func(context.Context, eventstore.Cause, installation.Command) (bool, error) {
+			return false, eventstore.ErrFull
+		}
+	})
+	for _, path := range []string{"/admin/signals/parked/7/retry", "/admin/signals/parked/7/discard", "/admin/signals/parked/discard?through=7"} {
+		body := string(s.adminDo("POST", path, "{}").want(503, domain.Unavailable).Body)
+		if strings.Contains(body, "JetStream") || !strings.Contains(body, "The parked signals stay as they are.") || !strings.Contains(body, eventstore.ErrFull.Error()) {
+			t.Errorf("%s: %s", path, body)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 	"payledger/httpapi/admin"
@@ -35,6 +36,7 @@ type settings struct {
 
 	Backup func(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error
 	Parked admin.Parked
+	Record func(ctx context.Context, why eventstore.Cause, c installation.Command) (recorded bool, err error)
 }
 
 // server is the public handler behind a real listener, over a memory store and real
@@ -101,7 +103,7 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *serv
 		t.Fatal(err)
 	}
 	s.admin, err = admin.New(admin.Config{
-		Config: s.cfg.Config.Config, Log: s.cfg.Log, Backup: s.cfg.Backup, Parked: s.cfg.Parked,
+		Config: s.cfg.Config.Config, Log: s.cfg.Log, Backup: s.cfg.Backup, Parked: s.cfg.Parked, Record: s.cfg.Record,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func (a *admin) createConsumer(x *edge.Exchange) error {
 	}
 	made, err := a.cfg.Consumers.Create(x.Context(), req.Name, req.Project, a.recorded(x))
 	if err != nil {
-		return consumersAway(err, "Nothing was made.")
+		return away(err, "Nothing was made.")
 	}
 	return x.Reply(http.StatusCreated, made)
 }
@@ -79,22 +79,22 @@ func (a *admin) resetConsumer(x *edge.Exchange) error {
 	}
 	name := x.Vars["name"]
 	if err := a.cfg.Consumers.Reset(x.Context(), name, to, a.recorded(x)); err != nil {
-		return consumersAway(err, "Send it again.")
+		return away(err, "Send it again.")
 	}
 	return x.Reply(http.StatusOK, map[string]any{"name": name, "position": to})
 }
 
 func (a *admin) removeConsumer(x *edge.Exchange) error {
 	if err := a.cfg.Consumers.Remove(x.Context(), x.Vars["name"], a.recorded(x)); err != nil {
-		return consumersAway(err, "It is removed; if programs stay connected with it, start the server again.")
+		return away(err, "It is removed; if programs stay connected with it, start the server again.")
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// consumersAway shows an error that is no refusal, because only the operator reads
-// it.
-func consumersAway(err error, what string) error {
+// away shows an error of NATS or of the log that is no refusal, because only the operator reads it. what
+// says what it has led to.
+func away(err error, what string) error {
 	if errors.As(err, new(*domain.Refusal)) || errors.As(err, new(wire.Problem)) {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"payledger/domain"
 	"payledger/domain/installation"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/wire"
 )
 
 // retryWait bounds the wait for the answer to a signal that is retried.
@@ -17,6 +16,9 @@ const retryWait = 15 * time.Second
 
 // parkedHint says what to send where a parameter is the id of a parked signal.
 const parkedHint = "Send the id of a parked signal, a whole number."
+
+// parkedStay is what an error has led to.
+const parkedStay = "The parked signals stay as they are."
 
 // Parked are the signals that could not be judged, oldest first. found reports whether there is one
 // with the id.
@@ -52,7 +54,7 @@ func (a *admin) listParked(x *edge.Exchange) error {
 	}
 	page, err := a.cfg.Parked.List(x.Context(), after, q["reason"], limit)
 	if err != nil {
-		return parkedAway(err)
+		return away(err, parkedStay)
 	}
 	return x.Reply(http.StatusOK, page)
 }
@@ -95,7 +97,7 @@ func (a *admin) onParked(x *edge.Exchange, act func(id uint64) installation.Act,
 	}
 	switch {
 	case err != nil:
-		return parkedAway(err)
+		return away(err, parkedStay)
 	case !found:
 		return missing
 	}
@@ -119,12 +121,7 @@ func (a *admin) discardParkedThrough(x *edge.Exchange) error {
 		}
 	}
 	if err != nil {
-		return parkedAway(err)
+		return away(err, parkedStay)
 	}
 	return x.Reply(http.StatusOK, map[string]uint64{"discarded": n})
-}
-
-// parkedAway shows the error itself, because only the operator reads it.
-func parkedAway(err error) error {
-	return wire.Problem{Code: domain.Unavailable, Detail: "JetStream cannot do this now. The parked signals stay as they are. " + err.Error()}
 }
