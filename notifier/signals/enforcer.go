@@ -145,6 +145,7 @@ var errNewRoute = errors.New("a route was added")
 // Run takes signals until ctx ends; then the error is nil, and no command is
 // under way. Otherwise it is the store's: the log takes no more commands.
 func (e *Enforcer) Run(ctx context.Context) error {
+	e.parker.fill.begin()
 	for {
 		err := e.consume(ctx)
 		switch {

@@ -219,6 +219,14 @@ func (f *parkedFill) ratio() float64 {
 // goneFrom is how many messages a JetStream stream has had and has no more.
 func goneFrom(s jetstream.StreamState) uint64 { return s.LastSeq - s.Msgs }
 
+// begin is called before the first check of a reading: since an earlier one, signals may have been
+// removed elsewhere.
+func (f *parkedFill) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looked = false
+}
+
 // took notes that a command removed signals.
 func (f *parkedFill) took(n uint64) {
 	f.mu.Lock()

@@ -267,6 +267,34 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 	}
 }
 
+// TestDiscardedElsewhereDidNotGiveWay: a node that leads again does not count what was discarded
+// while another one led.
+func TestDiscardedElsewhereDidNotGiveWay(t *testing.T) {
+	t.Parallel()
+	c := &court{Book: bustest.NewBook(t), conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
+	mine, other := judging(t, c.conn, c.Book), judging(t, c.conn, c.Book)
+	mine.parker.watch = 10 * time.Millisecond
+	sees := func(parked uint64) {
+		healthtest.Eventually(t, "it looks how full PARKED is", func() bool {
+			mine.parker.fill.mu.Lock()
+			defer mine.parker.fill.mu.Unlock()
+			return mine.parker.fill.looked && mine.parker.fill.state.Msgs == parked
+		})
+	}
+	stop := healthtest.Run(t, mine.Run)
+	c.send(t, "payledger.v1.signals.bank.more", []byte("poison"))
+	sees(1)
+	stop()
+	if n, err := other.Parked().DiscardThrough(t.Context(), 1); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	healthtest.Run(t, mine.Run)
+	sees(0)
+	if n := mine.parker.fill.gaveWay(); n != 0 {
+		t.Errorf("%v are said to have given way", n)
+	}
+}
+
 // TestWhatGaveWayNeverFalls: a command takes signals between two checks, after others gave way. A counter
 // that fell would be taken for one that started again from zero.
 func TestWhatGaveWayNeverFalls(t *testing.T) {
