@@ -262,6 +262,14 @@ type Confirmer interface {
 	Arrive(soon bool) (confirm func(context.Context) error)
 }
 
+// Arrive is Confirmer.Arrive; of a store that is alone there is nothing to confirm.
+func Arrive(s Store, soon bool) (confirm func(context.Context) error) {
+	if one, ok := s.(Confirmer); ok {
+		return one.Arrive(soon)
+	}
+	return func(context.Context) error { return nil }
+}
+
 // AppendOne appends one commit.
 func AppendOne(ctx context.Context, s Store, c Commit) (Stored, error) {
 	a := s.Append(ctx, c)[0]

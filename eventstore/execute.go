@@ -68,11 +68,7 @@ const maxTries = 16
 // stream's last, the result is that event: a command whose answer was lost in a
 // crash is not decided twice.
 func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
-	one, ok := l.Store.(Confirmer)
-	if !ok {
-		return execute(ctx, l, s, start, cmd, o)
-	}
-	confirm := one.Arrive(false)
+	confirm := Arrive(l.Store, false)
 	r, err := execute(ctx, l, s, start, cmd, o)
 	if maybeStale(r.Event, err) {
 		if err := confirm(ctx); err != nil {

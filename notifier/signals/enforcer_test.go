@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -385,4 +386,42 @@ func judging(tb testing.TB, c *bus.Conn, b *bustest.Book) *Enforcer {
 	return New(Config{
 		Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Routes: testRoutes, Times: times, Log: healthtest.Log(tb),
 	})
+}
+
+// unsure is the store of a node that cannot confirm at first that it leads.
+type unsure struct {
+	eventstore.Store
+
+	left atomic.Int64 // confirmations that fail
+}
+
+func (s *unsure) Arrive(bool) func(context.Context) error {
+	return func(context.Context) error {
+		if s.left.Add(-1) >= 0 {
+			return eventstore.ErrBusy
+		}
+		return nil
+	}
+}
+
+// TestUnknownPaymentIsConfirmed: a node that may have been deposed parks no signal because it does not
+// have the payment.
+func TestUnknownPaymentIsConfirmed(t *testing.T) {
+	t.Parallel()
+	c := &court{Book: bustest.NewBook(t)}
+	store := &unsure{Store: c.Ledger.Store}
+	store.left.Store(3)
+	c.Ledger.Store = store
+	c.conn = bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
+	c.enforcer = judging(t, c.conn, c.Book)
+	healthtest.Run(t, c.enforcer.Run)
+	c.ready(t)
+	p := c.Payment(t, c.Create(t, time.Hour))
+	p.ID = c.IDs.Next()
+	if reply := c.signal(t, p, bustest.Paid(p)); reply.Reason != ParkedUnknownPayment {
+		t.Errorf("%+v", reply)
+	}
+	if store.left.Load() >= 0 {
+		t.Error("it was parked before it was confirmed")
+	}
 }

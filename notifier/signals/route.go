@@ -133,6 +133,7 @@ func (r *route) round(ctx context.Context, batch []*signal) (busy bool, err erro
 	var commits []eventstore.Commit
 	var of []decision
 	deciding := make(map[eventstore.Stream]bool) // an event is to be appended
+	confirm := eventstore.Arrive(r.config.Ledger.Store, false)
 	for i, began := 0, time.Now(); i < len(batch) && (i == 0 || time.Since(began) < maxRound); i++ {
 		s := batch[i]
 		if deciding[s.stream()] {
@@ -152,6 +153,8 @@ func (r *route) round(ctx context.Context, batch []*signal) (busy bool, err erro
 			err = r.retry(s)
 		case s.malformed != nil:
 			err = r.park(ctx, s, ParkedMalformed, err)
+		case refusal != nil && refusal.Code == domain.PaymentNotFound && confirm(ctx) != nil:
+			err = r.retry(s) // this node may not have the payment yet
 		case refusal != nil && refusal.Code == domain.PaymentNotFound:
 			err = r.park(ctx, s, ParkedUnknownPayment, err)
 		case errors.As(err, new(*eventstore.CorruptError)):

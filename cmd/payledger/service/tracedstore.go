@@ -25,12 +25,9 @@ func traced(s eventstore.Store, t *tracing.Tracer) eventstore.Store {
 	return tracedStore{s, t}
 }
 
-// Arrive implements eventstore.Confirmer; of a log that is alone there is nothing to confirm.
+// Arrive implements eventstore.Confirmer.
 func (s tracedStore) Arrive(soon bool) func(context.Context) error {
-	if node, ok := s.Store.(eventstore.Confirmer); ok {
-		return node.Arrive(soon)
-	}
-	return func(context.Context) error { return nil }
+	return eventstore.Arrive(s.Store, soon)
 }
 
 // Append implements eventstore.Store.
