@@ -150,8 +150,9 @@ func URL(peer string) string {
 }
 
 // Forward is the handler of a listener whose requests the leader answers: local does that
-// here. The listener has the same name on all nodes. All are added before the port is served.
-func (p *Port) Forward(listener string, local http.Handler) http.Handler {
+// here, and also answers the paths that each node answers by itself. The listener has the same name on
+// all nodes. All are added before the port is served.
+func (p *Port) Forward(listener string, local http.Handler, itself func(path string) bool) http.Handler {
 	p.local[listener] = p.confirmed(local)
 	transport := p.client.Clone()
 	if listener == Public {
@@ -159,6 +160,8 @@ func (p *Port) Forward(listener string, local http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch leader, here := p.config.Node.Leader(); {
+		case itself(r.URL.Path):
+			local.ServeHTTP(w, r)
 		case here:
 			p.local[listener].ServeHTTP(w, r)
 		case leader == "" || leader == p.config.Name:

@@ -74,7 +74,7 @@ func start(t *testing.T, local func(n *node) http.Handler) (nodes [3]*node) {
 			Name: n.name, Peers: peers, TLS: tlsOf(t, clusterKey, n.name), Node: n,
 			Log: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s %s", n.name, r.URL.Path) }),
 		})
-		n.public = httptest.NewServer(n.port.Forward(Public, saysWhatItCannot(local(n))))
+		n.public = httptest.NewServer(n.port.Forward(Public, saysWhatItCannot(local(n)), func(path string) bool { return path == "/docs" }))
 		n.peers.Listener = tls.NewListener(n.peers.Listener, tlsOf(t, clusterKey, n.name))
 		n.peers.Start()
 		t.Cleanup(func() {
@@ -140,6 +140,9 @@ func TestForward(t *testing.T) {
 		if status != http.StatusCreated || h.Get("X-Node") != "a" || !strings.HasPrefix(text, "POST pay.example.com //v1/a%2Fb/../x?q=1;2&%zz from 127.0.0.1:") ||
 			!strings.HasSuffix(text, "for 1.2.3.4: body") {
 			t.Errorf("node %s: %d %s", n.name, status, text)
+		}
+		if _, text, h := ask(t, "GET", n.public.URL+"/docs", ""); h.Get("X-Node") != n.name {
+			t.Errorf("node %s does not answer what each answers by itself: %s", n.name, text)
 		}
 	}
 	if _, text, _ := ask(t, "POST", nodes[1].public.URL, "", headClient, "6.6.6.6:6"); strings.Contains(text, "6.6.6.6") {

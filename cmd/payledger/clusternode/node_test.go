@@ -90,7 +90,7 @@ func (x *three) start(i int) {
 		x.t.Fatalf("node %s: %v", c.Node, err)
 	}
 	x.nodes[i] = n
-	h := n.Port.Forward(peer.Public, ledger(&x.nodes[i]))
+	h := n.Port.Forward(peer.Public, ledger(&x.nodes[i]), func(string) bool { return false })
 	n.ServePeers()
 	x.behind[i].Store(&h)
 }

@@ -21,18 +21,11 @@ import (
 )
 
 // forwarded has requests for what is in the log answered by the leader of the cluster.
-func (a *app) forwarded(listener string, local http.Handler, here func(path string) bool) http.Handler {
+func (a *app) forwarded(listener string, local http.Handler, itself func(path string) bool) http.Handler {
 	if a.node == nil {
 		return local
 	}
-	leaders := a.node.Port.Forward(listener, local)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if here(r.URL.Path) {
-			local.ServeHTTP(w, r)
-			return
-		}
-		leaders.ServeHTTP(w, r)
-	})
+	return a.node.Port.Forward(listener, local, itself)
 }
 
 // document reports whether a public path is one that each node answers by itself.
