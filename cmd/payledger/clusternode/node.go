@@ -183,17 +183,6 @@ func (n *Node) serveJoin(w http.ResponseWriter, r *http.Request) {
 	_ = json.MarshalWrite(w, joinAnswer{n.Ledger, n.Nodes, last, string(keys), string(checkpoint)}) // who is gone asks again
 }
 
-// yieldTime is how long another node may take to become the leader in place of one that is
-// stopped.
-const yieldTime = 5 * time.Second
-
-// Withdraw has another node lead before this one is stopped.
-func (n *Node) Withdraw(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, yieldTime)
-	defer cancel()
-	return n.Store.Withdraw(ctx)
-}
-
 // Close ends the node's part. Whatever uses it has stopped before.
 func (n *Node) Close() (err error) {
 	if n.http != nil {

@@ -98,7 +98,9 @@ func (x *three) start(i int) {
 func (x *three) stop(i int) {
 	if n := x.nodes[i]; n != nil {
 		began := time.Now()
-		err := n.Withdraw(context.Background())
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		err := n.Store.Withdraw(ctx)
 		x.t.Logf("node %s withdraws in %v: %v", n.Node, time.Since(began), err) // at the end nobody is left
 		x.behind[i].Store(nil)
 		if err := n.Close(); err != nil {

@@ -165,12 +165,18 @@ func (a *app) promote(ctx context.Context, node string) error {
 	return a.node.Store.Promote(ctx, node)
 }
 
+// yieldTime is how long another node may take to become the leader in place of one that is
+// stopped.
+const yieldTime = 5 * time.Second
+
 // withdraw has another node lead before this one stops.
 func (a *app) withdraw() {
 	if a.node == nil {
 		return
 	}
-	if err := a.node.Withdraw(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), yieldTime)
+	defer cancel()
+	if err := a.node.Store.Withdraw(ctx); err != nil {
 		a.Log.Warn().Err(err).Msg("no other node has become the leader before this one stops: requests are refused until one does")
 	}
 }
