@@ -14,6 +14,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/audit"
 	"payledger/eventstore/translog"
 )
 
@@ -132,6 +133,27 @@ func TestBundleIsReadNoFurtherWhenAskedToStop(t *testing.T) {
 	stop()
 	if _, err := b.Survey(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// A line that cannot be read hides no other one.
+func TestVerifyReadsOnAfterAnUnreadableLine(t *testing.T) {
+	t.Parallel()
+	b, _ := bundleOf(t, 9, 0, "")
+	all, err := os.ReadFile(b.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all[bytes.Index(all, []byte(`{"position":5,`))] = 'x'
+	if err := os.WriteFile(b.Path, all, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.Verify(t.Context(), audit.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Events != 8 || r.Last != 9 || r.Completeness.Outcome == audit.Failed {
+		t.Errorf("%d events up to %d, %s: %v", r.Events, r.Last, r.Completeness.Outcome, r.Findings)
 	}
 }
 

@@ -48,9 +48,10 @@ func (b *Bundle) Verify(ctx context.Context, o audit.Options, progress func(done
 		return nil, OpenFailed(err)
 	}
 	defer lines.Close() // only read
+	read := audit.Lines(lines)
 	report, err := audit.Check(ctx, func(after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
 		return func(yield func(eventstore.Stored, error) bool) {
-			for r, err := range audit.Lines(lines)(after) {
+			for r, err := range read(after) {
 				if err == nil {
 					// The check reports an event that cannot be decoded.
 					block, _ = journal.render(block[:0], r)
