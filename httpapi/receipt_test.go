@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -93,6 +94,27 @@ func TestForeignLibrariesAcceptReceipts(t *testing.T) {
 	report, err := s.judge(receipt)
 	if err != nil || report.Status != domain.Paid || len(report.Refunds) != 1 || len(report.Events) != 4 || !strings.HasPrefix(report.Events[0].Actor, "key_") {
 		t.Errorf("%+v: %v", report, err)
+	}
+}
+
+// Where nothing new is signed there is no receipt of a payment that came after the newest checkpoint.
+func TestNoReceiptUnderAnOlderCheckpoint(t *testing.T) {
+	t.Parallel()
+	var signed []byte
+	s := start(t, func(cfg *settings) {
+		cfg.Checkpoint = func(context.Context) ([]byte, error) { return signed, nil }
+	})
+	m := s.merchant("", "payments:write", "read", "audit")
+	before := m.pay(`{"amount":1}`).want(201, "").object().ID
+	var err error
+	if signed, err = s.sign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := m.pay(`{"amount":1}`).want(201, "").object().ID
+	m.get("/v1/payments/"+before+"/proof").want(200, "")
+	p := m.get("/v1/payments/"+after+"/proof").want(503, domain.Unavailable).problem()
+	if !strings.Contains(p.Detail, "older than the payment") {
+		t.Error(p.Detail)
 	}
 }
 

@@ -82,14 +82,21 @@ func (a *API) Receipt(ctx context.Context, c Caller, id string) ([]byte, error) 
 	r := translog.Receipt{Payment: p.ID, Checkpoint: signed}
 	stated, err := translog.Stated(signed)
 	for e, err := range a.cfg.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID)) {
-		if err != nil || e.Position > stated.Size {
-			return r.Text(), err
+		if err != nil {
+			return nil, err
+		}
+		if e.Position > stated.Size {
+			break
 		}
 		proof, err := a.cfg.Views.Inclusion(ctx, e.Position, stated.Size)
 		if err != nil {
 			return nil, err
 		}
 		r.Events = append(r.Events, translog.ProvenEvent{Position: e.Position, Body: e.Body, Hashes: proof.Hashes})
+	}
+	if err == nil && len(r.Events) == 0 {
+		err = edge.Unavailable("5", "The newest signed checkpoint is older than the payment, and no newer one is signed here. "+
+			"Ask again while the server runs, or as a user who can write to the data directory.")
 	}
 	return r.Text(), err
 }
