@@ -211,8 +211,10 @@ func (c *checker) followProject(i *item) {
 // than before.
 func (c *checker) followDeliveries(i *item) {
 	r, h := &i.record, new(head)
-	if r.Stream == eventstore.DeliveriesStream() {
+	if request, _ := domain.ParseID(r.Stream.ID); r.Stream == eventstore.DeliveriesStream() {
 		h = &c.streams.sent
+	} else if r.Stream != eventstore.RequestedStream(request) {
+		c.add(r, BrokenStream, "it is neither the stream of deliveries nor that of a request to deliver again")
 	}
 	c.link(r, h)
 	if i.err != nil {

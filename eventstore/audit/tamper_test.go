@@ -254,6 +254,21 @@ func TestSentBackward(t *testing.T) {
 	}
 }
 
+// TestDeliveriesElsewhere: what senders did is in one stream, or in that of a request to send again.
+func TestDeliveriesElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, s := range []eventstore.Stream{
+		{Project: eventstore.KindInstallation, Kind: eventstore.KindDeliveries, ID: "other"},
+		{Project: "prj_1", Kind: eventstore.KindDeliveries, ID: "sent"},
+	} {
+		w := newWorld(t).lives()
+		all := w.forged(w.records(), s, deliveries.Noted{At: 1})
+		if r := w.check(all); len(r.Findings) != 1 || r.Findings[0].Kind != BrokenStream || r.FirstBad != eventstore.Position(len(all)) {
+			t.Errorf("%v: findings %+v", s, r.Findings)
+		}
+	}
+}
+
 // TestEntriesThatCannotBe: an event of deliveries whose entries name no endpoint is found.
 func TestEntriesThatCannotBe(t *testing.T) {
 	t.Parallel()
