@@ -140,6 +140,8 @@ type Report struct {
 	Findings    []Finding           `json:"findings"`          // the first ones
 	Lacking     []Lack              `json:"lacking,omitempty"` // the first streams with events after missing ones
 	Checkpoints []CheckpointResult  `json:"checkpoints"`
+
+	unlisted eventstore.Position // the lowest of a finding that is only counted
 }
 
 // Lack is a range of a stream's events that are missing, although a later one is
@@ -172,11 +174,11 @@ const maxFindings = 100
 func (r *Report) Add(f Finding) {
 	f.Through = max(f.Through, f.Position)
 	r.Found++
-	if f.Position != 0 && (r.FirstBad == 0 || f.Position < r.FirstBad) {
-		r.FirstBad = f.Position
-	}
+	r.FirstBad = lower(r.FirstBad, f.Position)
 	if len(r.Findings) < maxFindings {
 		r.Findings = append(r.Findings, f)
+	} else {
+		r.unlisted = lower(r.unlisted, f.Position)
 	}
 	verdict := &r.Integrity
 	if f.Kind.Completes() {
@@ -201,10 +203,16 @@ func (r *Report) narrow(known Finding) {
 		}
 		r.Findings[i] = f
 	}
-	r.FirstBad = 0
+	r.FirstBad = r.unlisted
 	for _, f := range r.Findings {
-		if f.Position != 0 && (r.FirstBad == 0 || f.Position < r.FirstBad) {
-			r.FirstBad = f.Position
-		}
+		r.FirstBad = lower(r.FirstBad, f.Position)
 	}
+}
+
+// lower is the lower one of two positions, of which 0 is none.
+func lower(a, b eventstore.Position) eventstore.Position {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }

@@ -269,6 +269,20 @@ func TestDeliveriesElsewhere(t *testing.T) {
 	}
 }
 
+// TestManyFindingsHideNoLowerOne: of more findings than are kept, the lowest position is known.
+func TestManyFindingsHideNoLowerOne(t *testing.T) {
+	t.Parallel()
+	r := &Report{}
+	for at := range eventstore.Position(maxFindings) {
+		r.Add(Finding{Kind: BadEvent, Position: 50 + at})
+	}
+	r.Add(Finding{Kind: MissingDetails, Position: 7})
+	r.narrow(Finding{Kind: WrongRoot, Position: 60})
+	if r.FirstBad != 7 {
+		t.Errorf("the first is at %d", r.FirstBad)
+	}
+}
+
 // TestEntriesThatCannotBe: an event of deliveries whose entries name no endpoint is found.
 func TestEntriesThatCannotBe(t *testing.T) {
 	t.Parallel()
