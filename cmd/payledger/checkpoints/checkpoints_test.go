@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/clusternode"
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -164,6 +165,33 @@ func TestUnwrittenCheckpointsStayHere(t *testing.T) {
 	c.signed.sign(t.Context())
 	if c.signed.newest.Size != 2 || published != 1 || !strings.Contains(log.String(), "signed again") {
 		t.Errorf("afterwards: size %d, published %d times\n%s", c.signed.newest.Size, published, log.String())
+	}
+}
+
+// TestUnwrittenCosignatures: a checkpoint whose cosignatures cannot be stored is handed out all the
+// same, and the nodes are not asked again at once.
+func TestUnwrittenCosignatures(t *testing.T) {
+	t.Parallel()
+	c := open(t, newDirectory(t), io.Discard)
+	defer func() { _ = c.close() }()
+	c.register(t)
+	signed, err := c.signed.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := newDirectory(t).ReadLogKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// With this key it vouches for nothing.
+	c.signed.nodes = &witness{log: other.Verifier(), node: &clusternode.Node{Cluster: &clusternode.Cluster{Nodes: make([]clusternode.Address, 1)}}}
+	defer func() { c.signed.nodes = nil }()
+	c.signed.file = filepath.Join(t.TempDir(), "missing", "checkpoint")
+	if got, err := c.signed.stored(t.Context()); err == nil || !bytes.Equal(got, signed) {
+		t.Errorf("%q, %v; want %q and an error", got, err, signed)
+	}
+	if !c.signed.settled() {
+		t.Error("the nodes are asked again at once")
 	}
 }
 

@@ -52,13 +52,13 @@ func (s *Signer) cosigned(ctx context.Context, signed []byte) ([]byte, error) {
 	if !bytes.Equal(signed, s.signed) {
 		return with, nil // there is a newer one, or another caller has asked
 	}
+	s.asked = s.Now()
 	if n >= s.vouched {
 		if err := s.write(s.newest, with); err != nil {
-			return nil, err
+			return with, err
 		}
 		s.vouched = n
 		s.publish(with)
 	}
-	s.asked = s.Now()
 	return s.signed, nil
 }
