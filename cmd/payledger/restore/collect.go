@@ -223,9 +223,13 @@ func (r *restoring) mayTrust(report *audit.Report, unproved eventstore.Position)
 	if i := slices.IndexFunc(report.Findings, func(f audit.Finding) bool { return f.Kind == audit.WrongRoot }); i >= 0 {
 		detail += fmt.Sprintf(" (%s)", cli.Visible(report.Findings[i].String()))
 	}
+	needed := "give one that was signed later with --checkpoint, or a bundle"
+	if r.Until > 0 {
+		needed = fmt.Sprintf("of the first %d alone, only one of that many does: give that one with --checkpoint, or restore without --until", report.Last)
+	}
 	switch {
 	case r.Proved < unproved && !r.Force:
-		return cli.Errorf(cli.ExitRefused, "%s: give one that was signed later with --checkpoint, or a bundle; with --force they are taken as they are", detail)
+		return cli.Errorf(cli.ExitRefused, "%s: %s; with --force they are taken as they are", detail, needed)
 	case r.Proved < unproved:
 		fmt.Fprintf(r.Stderr, "payledger: %s\n", detail)
 	case r.brought:
