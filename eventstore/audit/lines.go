@@ -44,10 +44,14 @@ type address struct {
 // Lines reads exported events, one line {"position":N,"event":…}, maybe with "details" and their
 // "salt", or {"position":N,"leaf":…} each, as records for Options.Bare. The Source can be read only once. A line that cannot
 // be read is damage at the position after that of the line before.
-func Lines(r io.Reader) Source {
+func Lines(r io.Reader) Source { return LinesBy(r, Line) }
+
+// LinesBy is Lines, with what reads a line.
+func LinesBy(r io.Reader, read func(line []byte) (eventstore.Stored, error)) Source {
 	in := bufio.NewReaderSize(r, MaxLine)
 	var last eventstore.Position
-	return func(eventstore.Position) iter.Seq2[eventstore.Stored, error] {
+	return func(after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
+		last = max(last, after)
 		return func(yield func(eventstore.Stored, error) bool) {
 			for {
 				line, err := in.ReadSlice('\n')
@@ -64,7 +68,7 @@ func Lines(r io.Reader) Source {
 					yield(eventstore.Stored{}, err)
 					return
 				}
-				s, err := Line(line)
+				s, err := read(line)
 				if err != nil {
 					s, err = eventstore.Stored{}, &eventstore.CorruptError{Position: last + 1, Reason: "the line cannot be read: " + err.Error()}
 					last++

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -147,27 +146,18 @@ const idEnd = len(`{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6`)
 // from reads the lines after a mark.
 func (l *Log) from(m mark, read func([]byte) (eventstore.Stored, error)) iter.Seq2[placed, error] {
 	return func(yield func(placed, error) bool) {
-		in := bufio.NewReaderSize(io.NewSectionReader(l.lines, m.offset, l.lines.Size()-m.offset), audit.MaxLine)
-		for at := m; ; {
-			line, err := in.ReadSlice('\n')
-			if errors.Is(err, io.EOF) && len(line) == 0 {
-				return
-			}
-			var r eventstore.Stored
-			if err == nil {
-				r, err = read(line)
-			}
-			if err != nil {
-				yield(placed{}, &eventstore.CorruptError{Position: at.after + 1, Reason: "the line cannot be read: " + err.Error()})
-				return
-			}
+		at, in := m, io.NewSectionReader(l.lines, m.offset, l.lines.Size()-m.offset)
+		for r, err := range audit.LinesBy(in, func(line []byte) (eventstore.Stored, error) {
+			at.offset += int64(len(line))
+			return read(line)
+		})(m.after) {
 			if _, opaque := r.OpaqueLeaf(); opaque {
 				r.At = at.at // as far as times go, it belongs to the event before it
 			} else if r.Sequence > 1 {
 				r.Prev = r.Position - 1
 			}
-			at = mark{r.Position, at.offset + int64(len(line)), r.At}
-			if !yield(placed{r, at.offset}, nil) {
+			at.at = r.At
+			if !yield(placed{r, at.offset}, err) || err != nil {
 				return
 			}
 		}
