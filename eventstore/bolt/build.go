@@ -23,9 +23,9 @@ const (
 // Build writes a new log with the records of another one: ids, claims, bodies and
 // details stay as they are, unless a later one erases these; Prev is set. They come in order from position 1, and each has to follow the one before it in its
 // stream, else the error is an
-// *eventstore.CorruptError. The file must not exist. It is synced when Build
-// returns nil; after an error it is unusable.
-func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[eventstore.Stored, error]) (last eventstore.Position, err error) {
+// *eventstore.CorruptError. missing is what MissingCheckpoints says of the other log. The file must not
+// exist. It is synced when Build returns nil; after an error it is unusable.
+func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[eventstore.Stored, error], missing ...eventstore.MissingCheckpoint) (last eventstore.Position, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, exists(path)
 	}
@@ -37,7 +37,7 @@ func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[
 		return 0, &OpenError{Path: path, Err: err}
 	}
 	db.NoSync = true
-	b := &builder{db: db}
+	b := &builder{db: db, missing: missing}
 	for r, err := range records {
 		if err == nil {
 			err = ctx.Err()
@@ -59,6 +59,8 @@ type builder struct {
 	group staging
 	size  int // of the bodies in the transaction
 	last  eventstore.Position
+
+	missing []eventstore.MissingCheckpoint
 }
 
 func (b *builder) add(r eventstore.Stored) (err error) {
@@ -100,7 +102,15 @@ func (b *builder) end() error {
 	}
 	tx := b.tx
 	b.tx, b.size = nil, 0
-	if err := b.group.meta.Put(keyNewest, b.group.newest[:]); err != nil {
+	err := b.group.meta.Put(keyNewest, b.group.newest[:])
+	var noted []byte
+	for _, m := range b.missing {
+		noted = appendMissing(noted, m.Size, m.At)
+	}
+	if len(noted) > 0 {
+		err = errors.Join(err, b.group.meta.Put(keyMissing, noted))
+	}
+	if err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

@@ -41,8 +41,7 @@ func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 		if n := len(noted) - missingSize; n >= 0 && (len(noted) >= maxMissing*missingSize || parseMissing(noted[n:]).Size == last) {
 			noted = noted[:n]
 		}
-		noted = binary.BigEndian.AppendUint64(noted, uint64(last))
-		return meta.Put(keyMissing, binary.BigEndian.AppendUint64(noted, uint64(at.UnixMilli())))
+		return meta.Put(keyMissing, appendMissing(noted, last, at))
 	})
 	if err != nil {
 		s.fail(s.broke(err))
@@ -63,6 +62,10 @@ func (s *Store) MissingCheckpoints(ctx context.Context) (all []eventstore.Missin
 		return nil
 	})
 	return all, err
+}
+
+func appendMissing(b []byte, size eventstore.Position, at time.Time) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, uint64(size)), uint64(at.UnixMilli()))
 }
 
 func parseMissing(b []byte) eventstore.MissingCheckpoint {

@@ -58,7 +58,10 @@ func (r *restoring) open(ctx context.Context, pack datadir.KeyPack) error {
 	r.write = func(ctx context.Context, to string) error {
 		if len(r.erased) > 0 {
 			records := r.withoutErased(backup.Scan(ctx, 0, eventstore.Filter{}))
-			_, err := bolt.Build(ctx, to, r.Log, claimed(records, cli.Progress(r.Stderr, "Writing the log")))
+			missing, err := backup.MissingCheckpoints(ctx)
+			if err == nil {
+				_, err = bolt.Build(ctx, to, r.Log, claimed(records, cli.Progress(r.Stderr, "Writing the log")), missing...)
+			}
 			return err
 		}
 		err := datadir.CopyFile(r.File, to, func(w io.Writer, size int64) io.Writer { return cli.CopyProgress(w, r.Stderr, r.Position, size) })
