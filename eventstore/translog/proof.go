@@ -1,7 +1,6 @@
 package translog
 
 import (
-	"errors"
 	"fmt"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -60,20 +59,4 @@ func ProveConsistency(from, to eventstore.Position, r tlog.HashReader) (Consiste
 		return ConsistencyProof{}, err
 	}
 	return ConsistencyProof{from, to, hashes}, nil
-}
-
-// Check returns nil if the proof shows that the newer checkpoint's log is the
-// older one's, unchanged, with more events appended.
-func (p ConsistencyProof) Check(older, newer Checkpoint) error {
-	if older.Origin != newer.Origin {
-		return errors.New("the checkpoints are of different logs")
-	}
-	if p.From != older.Size || p.To != newer.Size {
-		return fmt.Errorf("the proof is for trees of %d and %d events, the checkpoints cover %d and %d",
-			p.From, p.To, older.Size, newer.Size)
-	}
-	if err := tlog.CheckTree(p.Hashes, int64(p.To), newer.Root, int64(p.From), older.Root); err != nil {
-		return fmt.Errorf("the log of %d events does not begin with that of %d: %w", p.To, p.From, err)
-	}
-	return nil
 }

@@ -141,13 +141,8 @@ func TestProofs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := con.Check(at[m], at[n]); err != nil {
+			if err := tlog.CheckTree(con.Hashes, int64(con.To), at[n].Root, int64(con.From), at[m].Root); err != nil {
 				t.Fatalf("consistency of %d and %d: %v", m, n, err)
-			}
-			forgedOld := at[m]
-			forgedOld.Root[0] ^= 1
-			if con.Check(forgedOld, at[n]) == nil || con.Check(at[m], forged) == nil {
-				t.Fatalf("consistency of %d and %d passes for other trees", m, n)
 			}
 		}
 	}
@@ -158,11 +153,5 @@ func TestProofs(t *testing.T) {
 		if _, err := translog.ProveConsistency(c.position, c.size, s); err == nil {
 			t.Errorf("consistency of %d and %d is proved", c.position, c.size)
 		}
-	}
-	other := at[9]
-	other.Origin = "p"
-	con, _ := translog.ProveConsistency(5, 9, s)
-	if con.Check(at[5], other) == nil || con.Check(at[4], at[9]) == nil {
-		t.Error("consistency passes for another log or size")
 	}
 }
