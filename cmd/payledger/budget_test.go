@@ -30,7 +30,7 @@ func budgets() []budget {
 		{"events are on disk before the answer", 4810, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3102, []string{"projections"}},
 		{"books", 592, []string{"projections/books"}},
-		{"auditors verify the log", 4205, []string{
+		{"auditors verify the log", 4195, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",

@@ -46,7 +46,6 @@ type pin struct {
 type roots struct {
 	pins []pin // not yet reached, by size
 	good []pin // matched by the tree, by size
-	bad  bool  // a checkpoint did not match or could not be opened
 }
 
 // newRoots opens the checkpoints. It reports those that no key opens or that are
@@ -56,7 +55,6 @@ func newRoots(o Options, r *Report) roots {
 	for _, c := range o.Checkpoints {
 		r.Checkpoints = append(r.Checkpoints, CheckpointResult{Name: c.Name, Outcome: Failed})
 		bad := func(format string, args ...any) {
-			all.bad = true
 			r.Add(Finding{Kind: BadCheckpoint, Detail: c.Name + ": " + fmt.Sprintf(format, args...)})
 		}
 		opened, err := Open(c.Signed, o.Verifiers)
@@ -138,7 +136,6 @@ func (c *roots) reached(t *tree, r *Report) {
 		if n := len(c.good); n > 0 {
 			from = c.good[n-1].Size + 1
 		}
-		c.bad = true
 		r.Add(Finding{
 			Kind: WrongRoot, Position: min(from, max(p.Size, 1)), Through: p.Size, Checkpoint: p.name,
 			Detail: fmt.Sprintf("the events up to position %d are not those that %s was signed for", p.Size, p.name),

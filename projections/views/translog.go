@@ -70,26 +70,13 @@ func parseHashes(b []byte) ([]tlog.Hash, error) {
 	return hashes, nil
 }
 
-// treeNode is where the hash of an index of tlog is stored: with the event at the position, as the
+// nodeAt is where the hash of an index of tlog is stored: with the event at the position, as the
 // nth of its stretch.
-type treeNode struct {
-	position uint64
-	nth      int
-}
-
-func nodeAt(index int64) treeNode {
+func nodeAt(index int64) (position uint64, nth int) {
 	level, n := tlog.SplitStoredHashIndex(index)
-	at := uint64(n+1) << level
-	first := int64((at - 1) / stretch * stretch)
-	return treeNode{at, int(index - tlog.StoredHashIndex(0, first))}
-}
-
-// from picks the node's hash out of the view's value at its key.
-func (n treeNode) from(hashes []tlog.Hash) (tlog.Hash, error) {
-	if n.nth >= len(hashes) {
-		return tlog.Hash{}, table.Damage("table translog, position %d: %d hashes, at least %d expected", n.position, len(hashes), n.nth+1)
-	}
-	return hashes[n.nth], nil
+	position = uint64(n+1) << level
+	first := int64((position - 1) / stretch * stretch)
+	return position, int(index - tlog.StoredHashIndex(0, first))
 }
 
 // FirstChange is the position of the first event whose hashes differ between two
@@ -128,7 +115,8 @@ func (v *translogView) hashes() tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		keys := make([]string, len(indexes))
 		for i, index := range indexes {
-			keys[i] = stretchKey(nodeAt(index).position)
+			at, _ := nodeAt(index)
+			keys[i] = stretchKey(at)
 		}
 		rows, err := v.GetAll(keys)
 		if err != nil {
@@ -136,9 +124,11 @@ func (v *translogView) hashes() tlog.HashReader {
 		}
 		out := make([]tlog.Hash, len(indexes))
 		for i, index := range indexes {
-			if out[i], err = nodeAt(index).from(rows[i]); err != nil {
-				return nil, v.db.Failed(err)
+			at, nth := nodeAt(index)
+			if nth >= len(rows[i]) {
+				return nil, v.db.Failed(table.Damage("table translog, position %d: %d hashes, at least %d expected", at, len(rows[i]), nth+1))
 			}
+			out[i] = rows[i][nth]
 		}
 		return out, nil
 	})
