@@ -26,31 +26,31 @@ type budget struct {
 
 func budgets() []budget {
 	return []budget{
-		{"payments, refunds and projects, what is said about them and why", 4126, []string{"domain", "eventstore/latefunds"}},
-		{"events are on disk before the answer", 4810, []string{"eventstore", "eventstore/bolt"}},
-		{"state follows from the log, lists and searches", 3102, []string{"projections"}},
-		{"books", 592, []string{"projections/books"}},
+		{"payments, refunds and projects, what is said about them and why", 3999, []string{"domain", "eventstore/latefunds"}},
+		{"events are on disk before the answer", 4823, []string{"eventstore", "eventstore/bolt"}},
+		{"state follows from the log, lists and searches", 3092, []string{"projections"}},
+		{"books", 560, []string{"projections/books"}},
 		{"auditors verify the log", 4195, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
 		}},
-		{"backup, export, restore, and what is saved of damaged files", 2840, []string{
+		{"backup, export, restore, and what is saved of damaged files", 2838, []string{
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
-		{"money comes in at providers", 6510, []string{
+		{"money comes in at providers", 6487, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
 			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
 			"projections/views/attempts", "httpapi/admin/dispute", "cmd/payledger/admincmd/dispute",
 		}},
-		{"what providers pay out is settled line by line, whatever comes first", 2846, []string{
+		{"what providers pay out is settled line by line, whatever comes first", 2827, []string{
 			"domain/settlement", "eventstore/audit/settlement", "projections/views/settlements", "httpapi/merchant/settlements", "httpapi/admin/settlement", "httpapi/wire/settlement",
 			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement", "notifier/worker/settler",
 		}},
 		{"what providers settle is read from their reports", 650, []string{"cmd/payledger/reports"}},
-		{"payouts are recorded", 593, []string{
+		{"payouts are recorded", 579, []string{
 			"domain/settlement/payout", "eventstore/audit/payout", "eventstore/payouts", "httpapi/admin/payout", "httpapi/merchant/payouts", "httpapi/wire/payout", "cmd/payledger/admincmd/payout",
 		}},
 		{"what a payment was for can be erased", 564, []string{
@@ -58,18 +58,18 @@ func budgets() []budget {
 			"httpapi/merchant/erase", "httpapi/admin/erase", "httpapi/wire/erasure", "cmd/payledger/service/scrub",
 			"notifier/worker/retention",
 		}},
-		{"outcomes of providers are judged", 1332, []string{
+		{"outcomes of providers are judged", 1319, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
 		{"webhooks", 4906, []string{
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
-		{"NATS: relay, subscribers, the embedded server", 3397, []string{
+		{"NATS: relay, subscribers, the embedded server", 3395, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 			"cmd/payledger/clusternode/credentials",
 		}},
-		{"three nodes", 3790, []string{
+		{"three nodes", 3783, []string{
 			"eventstore/replog", "eventstore/bolt/batch", "httpapi/peer", "cmd/payledger/clusternode", "notifier/bus/embedded/cluster",
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
@@ -80,10 +80,10 @@ func budgets() []budget {
 		{"account", 3652, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},
-		{"documents", 343, []string{"httpapi/docs"}},
-		{"the operator's API", 690, []string{"httpapi/admin"}},
-		{"commands", 2366, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
-		{"composition and data directory", 2895, []string{
+		{"documents", 328, []string{"httpapi/docs"}},
+		{"the operator's API", 679, []string{"httpapi/admin"}},
+		{"commands", 2363, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
+		{"composition and data directory", 2885, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},
