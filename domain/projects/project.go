@@ -178,7 +178,7 @@ func (c RegisterProject) decideProject(p Project) (domain.Event, error) {
 	return ProjectRegistered(c), nil
 }
 
-func (c ChangeProject) decideProject(p Project) (domain.Event, error) {
+func (c ChangeProject) decideProject(Project) (domain.Event, error) {
 	if err := validateProject(c.Name, c.Settings); err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (c DisableProject) decideProject(p Project) (domain.Event, error) {
 	return ProjectDisabled{}, nil
 }
 
-func (c SignOutProject) decideProject(p Project) (domain.Event, error) {
+func (c SignOutProject) decideProject(Project) (domain.Event, error) {
 	return ProjectSignedOut(c), nil
 }
 

@@ -409,9 +409,9 @@ func (s *unsure) Arrive(bool) func(context.Context) error {
 func TestUnknownPaymentIsConfirmed(t *testing.T) {
 	t.Parallel()
 	c := &court{Book: bustest.NewBook(t)}
-	store := &unsure{Store: c.Ledger.Store}
+	store := &unsure{Store: c.Store}
 	store.left.Store(3)
-	c.Ledger.Store = store
+	c.Store = store
 	c.conn = bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	c.enforcer = judging(t, c.conn, c.Book)
 	healthtest.Run(t, c.enforcer.Run)

@@ -220,7 +220,7 @@ func (c *cursor) peek() (e entry, ok bool, err error) {
 		if c.next == c.table.blocks {
 			return e, false, nil
 		}
-		if err = c.table.guard(func() error {
+		if err := c.table.guard(func() error {
 			b, err := c.table.block(c.next)
 			c.rest = bytes.Clone(b) // it is read outside
 			return err

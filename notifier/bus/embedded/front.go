@@ -57,7 +57,7 @@ func newFront(listen string, routes bool, peerProtocol string, log zerolog.Logge
 		listener: newAdmission(l, name, log), routes: routes,
 		ended: make(chan struct{}), open: make(map[string]*admitted), peers: make(chan *peerConn), peerProtocol: peerProtocol,
 	}
-	f.cut, f.cutOff = context.WithCancel(context.Background()) //nolint:forbidigo // no caller: it lasts as long as the front
+	f.cut, f.cutOff = context.WithCancel(context.Background()) //nolint:forbidigo,gosec // no caller: it lasts as long as the front, and close ends it
 	f.all.Go(f.accept)
 	if !routes {
 		f.all.Go(f.watch)
