@@ -28,7 +28,8 @@ import (
 // with the members of a Cause before the data, if there is one.
 //
 // The line is written once, when the event is recorded, and never encoded
-// again. Older versions of data are converted by lift before they are decoded. A Codec never changes and is safe for concurrent use.
+// again. Older versions of data are converted by lift before they are decoded. A
+// Codec never changes and is safe for concurrent use.
 type Codec struct {
 	byName map[string]domain.EventType
 

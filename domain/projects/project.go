@@ -108,8 +108,8 @@ type DisableProject struct{}
 // SignOutProject ends all sessions of a project's account.
 type SignOutProject struct{ At domain.Instant }
 
-// IssueKey adds an API key, given by its hash, with at least one scope. There is nothing to do when the project
-// has or had a key of that hash: the same request came twice.
+// IssueKey adds an API key, given by its hash, with at least one scope. There is nothing to
+// do when the project has or had a key of that hash: the same request came twice.
 type IssueKey KeyIssued
 
 // RenameKey gives an API key another name, or with "" none.

@@ -21,10 +21,11 @@ const (
 )
 
 // Build writes a new log with the records of another one: ids, claims, bodies and
-// details stay as they are, unless a later one erases these; Prev is set. They come in order from position 1, and each has to follow the one before it in its
-// stream, else the error is an
-// *eventstore.CorruptError. missing is what MissingCheckpoints says of the other log. The file must not
-// exist. It is synced when Build returns nil; after an error it is unusable.
+// details stay as they are, unless a later one erases these; Prev is set. They come
+// in order from position 1, and each has to follow the one before it in its stream,
+// else the error is an *eventstore.CorruptError. missing is what MissingCheckpoints
+// says of the other log. The file must not exist. It is synced when Build returns
+// nil; after an error it is unusable.
 func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[eventstore.Stored, error], missing ...eventstore.MissingCheckpoint) (last eventstore.Position, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, exists(path)

@@ -60,7 +60,7 @@ func wrongRoute(s *domain.Signal) { s.Route = "bank" }
 
 func lateMoney(s *domain.Signal) { s.Amount-- }
 
-// TestFloodsOfRefusalsAreCounted, also when SIGNALS is read anew in their midst, and what is beyond
+// TestFloodsOfRefusalsAreCounted, also those before the consumers were recreated, and what is beyond
 // the cap is answered.
 func TestFloodsOfRefusalsAreCounted(t *testing.T) {
 	t.Parallel()

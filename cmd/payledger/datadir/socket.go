@@ -19,7 +19,8 @@ const maxSocketPath = 107
 // ListenSocket opens the admin socket, only for the directory's owner: on Linux its mode is set
 // before it is bound, so that it is never open to others. The caller holds the directory's lock, so a
 // socket that is still there belongs to a process that is gone. A full disk has room for it: a
-// socket needs an inode and no block. It is gone when the listener is closed, but for one with a long path.
+// socket needs an inode and no block. It is gone when the listener is closed, but for one with
+// a long path.
 func (d Dir) ListenSocket() (net.Listener, error) {
 	if err := RemoveIfExists(d.socket()); err != nil {
 		return nil, err

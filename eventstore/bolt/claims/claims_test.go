@@ -155,6 +155,19 @@ func TestFilterKeepsOtherKeysOut(t *testing.T) {
 	}
 }
 
+// inOneTable opens an index and adds keys, which are then all in one table.
+func inOneTable(t *testing.T, c Config, keys int) *Index {
+	t.Helper()
+	x := opened(t, c)
+	for i := 1; i <= keys; i++ {
+		x.Add(named(i), uint64(i))
+	}
+	if err := x.write(x.seal(uint64(keys), eventAt(uint64(keys)))); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
 // Every search that a flipped bit of a table would mislead finds the damage: no key
 // is missed and none is found at a wrong position.
 func TestDamagedTablesAreNoticed(t *testing.T) {
@@ -162,13 +175,7 @@ func TestDamagedTablesAreNoticed(t *testing.T) {
 	const keys = 3*blockEntries + 7
 	var failed error
 	c := Config{Dir: t.TempDir(), Damaged: func(err error) { failed = err }}
-	x := opened(t, c)
-	for i := 1; i <= keys; i++ {
-		x.Add(named(i), uint64(i))
-	}
-	if err := x.write(x.seal(keys, eventAt(keys))); err != nil {
-		t.Fatal(err)
-	}
+	x := inOneTable(t, c, keys)
 	path := x.tables[0].path
 	x.Close()
 	good, err := os.ReadFile(path)
@@ -290,13 +297,7 @@ func TestUnreadableTable(t *testing.T) {
 	} {
 		var failed error
 		c := Config{Dir: t.TempDir(), Damaged: func(err error) { failed = err }}
-		x := opened(t, c)
-		for i := 1; i <= keys; i++ {
-			x.Add(named(i), uint64(i))
-		}
-		if err := x.write(x.seal(keys, eventAt(keys))); err != nil {
-			t.Fatal(err)
-		}
+		x := inOneTable(t, c, keys)
 		path := x.tables[0].path
 		if err := os.Truncate(path, blockSize); err != nil {
 			t.Fatal(err)
