@@ -282,6 +282,7 @@ func TestDiscardedElsewhereDidNotGiveWay(t *testing.T) {
 		})
 	}
 	stop := healthtest.Run(t, mine.Run)
+	c.ready(t)
 	c.send(t, "payledger.v1.signals.bank.more", []byte("poison"))
 	sees(1)
 	stop()
