@@ -30,8 +30,7 @@ type connectorOpenAPICmd struct{}
 
 // Run prints the document.
 func (connectorOpenAPICmd) Run(a *cli.App) error {
-	_, err := a.Stdout.Write(adapter.OpenAPI)
-	return err
+	return a.Print(map[string]string{"document": string(adapter.OpenAPI)}, "%s", adapter.OpenAPI)
 }
 
 type connectorCheckCmd struct {
