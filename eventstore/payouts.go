@@ -7,6 +7,14 @@ import (
 	"payledger/domain/settlement"
 )
 
+// PayoutStream names the stream of a payout: of its route, or to the merchant of a project.
+func PayoutStream(project string, p settlement.Payout) Stream {
+	if p.Route != "" {
+		return ArrivedStream(p.Route)
+	}
+	return PaidStream(project)
+}
+
 // UndonePayout says when, why and by whom a payout was undone.
 type UndonePayout struct {
 	At            domain.Instant

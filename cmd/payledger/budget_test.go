@@ -50,7 +50,7 @@ func budgets() []budget {
 			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement", "notifier/worker/settler",
 		}},
 		{"what providers settle is read from their reports", 650, []string{"cmd/payledger/reports"}},
-		{"payouts are recorded", 579, []string{
+		{"payouts are recorded", 587, []string{
 			"domain/settlement/payout", "eventstore/audit/payout", "eventstore/payouts", "httpapi/admin/payout", "httpapi/merchant/payouts", "httpapi/wire/payout", "cmd/payledger/admincmd/payout",
 		}},
 		{"what a payment was for can be erased", 564, []string{

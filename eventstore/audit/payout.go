@@ -87,14 +87,10 @@ func (c *checker) followPayout(i *item) {
 	evolve(c, i, &s.head, &s.state, func() error {
 		most := domain.SumOf(domain.MaxAmount)
 		want := eventstore.PaidStream(r.Stream.Project)
-		switch e := i.event.(type) {
-		case settlement.PayoutArrived:
-			want = eventstore.ArrivedStream(e.Route)
-		case settlement.PayoutUndone:
-			if e.Was.Route != "" {
-				want = eventstore.ArrivedStream(e.Was.Route)
-			}
-		case settlement.PayoutToMerchant:
+		if e, ok := i.event.(settlement.PayoutEvent); ok {
+			want = eventstore.PayoutStream(r.Stream.Project, e.Payout())
+		}
+		if e, ok := i.event.(settlement.PayoutToMerchant); ok {
 			asOf := eventstore.Position(e.AsOf)
 			if asOf < before || asOf >= r.Position {
 				c.add(r, ImpossibleEvent, "it was decided at position %d, which is not between the payout before it and itself", asOf)

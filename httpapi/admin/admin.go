@@ -184,7 +184,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/settlements?limit=&cursor= → {"data":[wire.Settlement…],"next_cursor"}, the newest first
 //	GET    /admin/settlements/{id}?waiting=&limit=&cursor= → wire.SettlementPage
 //	GET    /admin/reconcile?route=&as_of=&days= → wire.Reconciliation
-//	POST   /admin/payouts {"route","report","amount","currency"?,"reference"} → 201 settlement.Payout; 200 if it was recorded before
+//	POST   /admin/payouts {"route","report","amount","currency"?,"reference"} → 201 wire.OperatorsPayout; 200 if it was recorded before
 //	POST   /admin/projects/{project}/payouts {"amount","currency"?,"reference"} → likewise
 //	POST   /admin/payouts/{event_id}/undo {"reason"} → wire.OperatorsPayout
 //	GET    /admin/payouts?project=&currency=&from=&to=&limit=&cursor= → {"data":[wire.OperatorsPayout…],"next_cursor"}

@@ -32,7 +32,7 @@ func (a *admin) payoutArrived(x *edge.Exchange) error {
 	}
 	made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.ArrivedStream(p.Route), settlement.Payouts{},
 		settlement.PayoutCommand(settlement.RecordPayout{Payout: p}), eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: causeOf(x)})
-	return replyPayout(x, p, made.Event == nil, err)
+	return a.replyPayout(x, p, made.Event == nil, err)
 }
 
 // payMerchant records that a merchant was paid what it is owed. What it is owed is read after the
@@ -64,7 +64,7 @@ func (a *admin) payMerchant(x *edge.Exchange) error {
 		}
 		made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, stream, settlement.Payouts{}, settlement.PayoutCommand(c), eventstore.Order{EventID: event, Cause: causeOf(x)})
 		if !errors.Is(err, settlement.ErrPaidMeanwhile) {
-			return replyPayout(x, p, made.Event == nil, err)
+			return a.replyPayout(x, p, made.Event == nil, err)
 		}
 	}
 	return eventstore.ErrBusy
@@ -80,7 +80,8 @@ func payoutOf(x *edge.Exchange) (p settlement.Payout, err error) {
 }
 
 // replyPayout answers the payout, also one that was recorded before.
-func replyPayout(x *edge.Exchange, p settlement.Payout, before bool, err error) error {
+func (a *admin) replyPayout(x *edge.Exchange, p settlement.Payout, before bool, err error) error {
+	status := http.StatusCreated
 	wrong, ok := errors.AsType[domain.FieldErrors](err)
 	switch {
 	case ok && wrong[0].Code == domain.AmountTooLarge:
@@ -93,9 +94,18 @@ func replyPayout(x *edge.Exchange, p settlement.Payout, before bool, err error) 
 	case err != nil:
 		return err
 	case before:
-		return x.Reply(http.StatusOK, p)
+		status = http.StatusOK
 	}
-	return x.Reply(http.StatusCreated, p)
+	var line books.JournalLine // of the last that is the same: those before it were undone
+	for r, err := range a.cfg.Ledger.Codec.Events(a.cfg.Ledger.Store.Load(x.Context(), eventstore.PayoutStream(x.Project.ID, p))) {
+		if err != nil {
+			return err
+		}
+		if e, ok := r.Event.(settlement.PayoutEvent); ok && e.Type() != settlement.TypePayoutUndone && e.Payout() == p {
+			line = books.JournalLine{At: domain.IDTime(r.Commit), Project: x.Project.ID, Event: r.Commit, Payout: p}
+		}
+	}
+	return x.Reply(status, operatorsPayout(line, nil))
 }
 
 // undoPayout books back the payout whose event the path names, and answers it. Where that was done
@@ -160,10 +170,7 @@ func operatorsPayout(l books.JournalLine, undone map[domain.ID]eventstore.Undone
 func (a *admin) listPayouts(x *edge.Exchange) error {
 	undone := make(map[eventstore.Stream]map[domain.ID]eventstore.UndonePayout)
 	return journal(a, x, "adminListPayouts", domain.Bank, func(l books.JournalLine) (p wire.OperatorsPayout, ok bool, err error) {
-		stream := eventstore.PaidStream(l.Project)
-		if l.Payout.Route != "" {
-			stream = eventstore.ArrivedStream(l.Payout.Route)
-		}
+		stream := eventstore.PayoutStream(l.Project, l.Payout)
 		if undone[stream] == nil {
 			undone[stream], err = eventstore.UndonePayouts(x.Context(), a.cfg.Ledger, stream)
 		}
