@@ -155,7 +155,7 @@ then "payledger serve --data DIR", then "payledger project create NAME --data DI
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data directory or backup missing,
 damaged or not ours, 4 data directory in use, 5 refused by the ledger, 6 address in use
-or wrong, 7 verification failed.`
+or not available, 7 verification failed.`
 
 func usageError(err error) error {
 	var parse *kong.ParseError

@@ -9,7 +9,7 @@ const (
 	ExitDirectory = 3 // data directory or backup missing, damaged or not ours
 	ExitInUse     = 4 // another process has the data directory
 	ExitRefused   = 5 // by the ledger
-	ExitAddress   = 6 // in use or wrong
+	ExitAddress   = 6 // in use or not available
 	ExitVerify    = 7 // verification failed
 )
 

@@ -22,6 +22,8 @@ func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 		return nil, cli.Errorf(cli.ExitAddress, "--%s %s: address already in use: choose another one, or port 0 for any free port", flag, addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, cli.Errorf(cli.ExitAddress, "--%s %s: not an address of this machine: choose one that is", flag, addr)
+	case errors.As(err, new(*net.AddrError)): // its form is wrong
+		return nil, cli.Errorf(cli.ExitUsage, "--%s %s: %w: want HOST:PORT", flag, addr, err)
 	case err != nil:
 		return nil, cli.Errorf(cli.ExitAddress, "--%s %s: %w: want HOST:PORT", flag, addr, err)
 	default:
