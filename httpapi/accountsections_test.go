@@ -1,7 +1,10 @@
 package httpapi
 
 import (
+	"context"
 	"html"
+	"iter"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/eventstore"
 )
 
 // made sends a form of a page, which is answered with the secret that it makes.
@@ -385,9 +389,26 @@ func TestMoreEventsThanAPage(t *testing.T) {
 	b.open("/account/events?payment_id=" + payment).has(more)
 }
 
+// scanned is a store that notes the least position from which a project's events were read.
+type scanned struct {
+	eventstore.Store
+	from eventstore.Position
+}
+
+func (s *scanned) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
+	if f.Project != "" {
+		s.from = min(s.from, after)
+	}
+	return s.Store.Scan(ctx, after, f)
+}
+
 func TestEventPages(t *testing.T) {
 	t.Parallel()
-	s := start(t, withAccount(t))
+	var store *scanned
+	s := start(t, withAccount(t), func(c *settings) {
+		store = &scanned{Store: c.Ledger.Store}
+		c.Ledger.Store = store
+	})
 	m, noise := s.merchant(""), s.merchant("")
 	b := s.browser().signIn(m)
 	first := m.pay(`{"amount":"1","description":"<script>alert(1)</script>"}`).want(201, "").object().ID
@@ -398,16 +419,27 @@ func TestEventPages(t *testing.T) {
 	for range 55 {
 		last = m.pay(`{"amount":"1"}`).want(201, "").object().ID
 	}
-	page := b.open("/account/events").want(200).has(last, "Payment created", " data-feed>", "Older").lacks(first)
+	page := b.open("/account/events").want(200).has(last, "Payment created", " data-feed=", "Older").lacks(first)
 	if n := strings.Count(page.Text, `<li id="e`); n != 50 {
 		t.Errorf("%d events on the page", n)
 	}
 	older := regexp.MustCompile(`\?before=\d+`).FindString(page.Text)
-	b.open("/account/events"+older).has(first, "&lt;script&gt;").lacks(" data-feed>", last, "<script>alert", noise.project)
+	b.open("/account/events"+older).has(first, "&lt;script&gt;").lacks(" data-feed", last, "<script>alert", noise.project)
 	b.open("/account/events?payment_id="+first).has(first, "&#34;sequence&#34;: 1").lacks(last)
 
-	// The page's script asks for it again: the first rows are then the newest.
+	// The page's script asks for what came after it, which reads nothing before, and then for the page
+	// again: the first rows are then the newest.
+	following := regexp.MustCompile(` data-feed="(\d+)"`)
+	after := following.FindStringSubmatch(page.Text)[1]
+	store.from = math.MaxUint64
+	b.open("/account/events?after=" + after).want(200).has(` data-feed="` + after + `"`).lacks("<li id")
+	noise.pay(`{"amount":"1"}`).want(201, "")
 	fresh := m.pay(`{"amount":"2","description":"</li><script>alert(2)</script>"}`).want(201, "").object().ID
+	page = b.open("/account/events?after="+after).want(200).has("payments/"+fresh).lacks(last, ` data-feed="`+after+`"`)
+	if got := strconv.FormatUint(uint64(store.from), 10); got != after {
+		t.Errorf("events after %s were read, and those after %s are on the page", got, after)
+	}
+	b.open("/account/events?after=" + following.FindStringSubmatch(page.Text)[1]).lacks("<li id")
 	b.open("/account/events").has("payments/"+fresh, last).lacks("<script>alert")
 }
 

@@ -100,7 +100,7 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); !errors.As(err, &missing) || missing.RequiredScope != projects.PaymentsWrite {
 		t.Error(err)
 	}
-	if _, _, _, err := api.EventsBefore(t.Context(), c, 0, 1); codeOf(err) != domain.ScopeMissing {
+	if _, _, _, err := api.EventsBetween(t.Context(), c, 0, 0, 1); codeOf(err) != domain.ScopeMissing {
 		t.Error(err)
 	}
 	if _, err := api.Payment(t.Context(), c, first.Object.ID.String()); !errors.As(err, new(*domain.Refusal)) {

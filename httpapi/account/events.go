@@ -31,7 +31,7 @@ type eventsPage struct {
 	More    bool   // the payment has further events, which are newer
 	Rows    []eventRow
 	Older   string
-	Follows bool // it begins with the newest, and the script shows those to come
+	Follows uint64 // where the script goes on, the end of the log; 0: the page does not begin with the newest
 }
 
 const shownEvents = 50
@@ -42,10 +42,8 @@ func (v *visit) listEvents() error {
 	var err error
 	if p.Payment != "" {
 		lines, err = v.eventsOf(&p)
-	} else {
-		if p.May = p.Who.May(projects.Audit); p.May {
-			lines, err = v.newestEvents(&p)
-		}
+	} else if p.May = p.Who.May(projects.Audit); p.May {
+		lines, err = v.newestEvents(&p)
 	}
 	if err != nil {
 		return err
@@ -80,12 +78,15 @@ func (v *visit) eventsOf(p *eventsPage) ([]wire.EventLine, error) {
 }
 
 func (v *visit) newestEvents(p *eventsPage) ([]wire.EventLine, error) {
+	after, _ := strconv.ParseUint(v.Query("after"), 10, 63) // of the script, which shows the page without it if something is there
 	before, err := strconv.ParseUint(v.Query("before"), 10, 63)
 	if v.Query("before") != "" && (err != nil || before == 0) {
 		return nil, p.BadFilter(wire.Problem{Code: domain.InvalidCursor})
 	}
-	lines, last, older, err := v.API.EventsBefore(v.Ctx(), v.Caller, before, shownEvents)
-	p.Follows = before == 0 || before > last
+	lines, last, older, err := v.API.EventsBetween(v.Ctx(), v.Caller, after, before, shownEvents)
+	if before == 0 || before > last {
+		p.Follows = last
+	}
 	if older > 0 {
 		p.Older = "?before=" + strconv.FormatUint(older, 10)
 	}

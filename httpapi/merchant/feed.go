@@ -143,7 +143,7 @@ func (a *API) feed(ctx context.Context, c Caller, q feedQuery) (*feed, error) {
 	return &feed{api: a, c: c, query: q, leave: func() { <-places }}, nil
 }
 
-// The log can be read forward only, and the events of one project lie apart in it: so EventsBefore
+// The log can be read forward only, and the events of one project lie apart in it: so EventsBetween
 // reads windows of growing size, from the end towards the start, until it has enough.
 const (
 	smallWindow = 256
@@ -151,10 +151,10 @@ const (
 	maxWindows  = 12
 )
 
-// EventsBefore lists up to n of the events that a feed has, the newest first: those before a
-// position, which is 0 or beyond last for the newest of all. last is the end of the log. There may
-// be more before older, unless that is 0, even when there are fewer than n. Needs audit.
-func (a *API) EventsBefore(ctx context.Context, c Caller, before uint64, n int) (lines []wire.EventLine, last, older uint64, err error) {
+// EventsBetween lists up to n of the events that a feed has, the newest first: those after a position
+// and before one, which is 0 or beyond last for the newest of all. last is the end of the log. There
+// may be more before older, unless that is 0, even when there are fewer than n. Needs audit.
+func (a *API) EventsBetween(ctx context.Context, c Caller, after, before uint64, n int) (lines []wire.EventLine, last, older uint64, err error) {
 	if err := a.Admit(&c, projects.Audit, nil); err != nil {
 		return nil, 0, 0, err
 	}
@@ -168,12 +168,12 @@ func (a *API) EventsBefore(ctx context.Context, c Caller, before uint64, n int) 
 		end = before - 1
 	}
 	for range maxWindows {
-		if end == 0 || len(lines) >= n {
+		if end <= after || len(lines) >= n {
 			break
 		}
-		after := end - min(end, size)
+		begin := end - min(end-after, size)
 		var window []wire.EventLine
-		for r, err := range a.cfg.Ledger.Store.Scan(ctx, eventstore.Position(after), eventstore.Filter{Project: c.Project.ID, Kind: eventstore.KindPayment}) {
+		for r, err := range a.cfg.Ledger.Store.Scan(ctx, eventstore.Position(begin), eventstore.Filter{Project: c.Project.ID, Kind: eventstore.KindPayment}) {
 			if err != nil {
 				return nil, last, 0, err
 			}
@@ -184,7 +184,7 @@ func (a *API) EventsBefore(ctx context.Context, c Caller, before uint64, n int) 
 		}
 		slices.Reverse(window)
 		lines = append(lines, window...)
-		end, size = after, min(size*4, largeWindow)
+		end, size = begin, min(size*4, largeWindow)
 	}
 	if len(lines) > n {
 		lines = lines[:n]

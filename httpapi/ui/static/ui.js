@@ -104,9 +104,9 @@
   });
 
   // load asks for the page again, and says that nobody does by hand.
-  const load = async () => {
+  const load = async (query = location.search) => {
     const asked = {cache: "no-store", headers: {"X-Requested-With": "fetch"}, signal: AbortSignal.timeout(10000)};
-    const answer = await fetch(location.href, asked);
+    const answer = await fetch(location.pathname + query, asked);
     if (!answer.ok) throw new Error(String(answer.status));
     return answer;
   };
@@ -173,17 +173,23 @@
     window.addEventListener("online", look);
   }
 
-  // Feeds. While it is seen the page is asked for its rows now and then: new ones are put
-  // in front, and those leave that it does not have any more, so that none is missing between.
+  // Feeds. While it is seen the page is asked now and then for what came after it, and if
+  // something did, for its rows: new ones are put in front, and those leave that it does not
+  // have any more, so that none is missing between.
   each("[data-feed]", (list) => {
     let paused = false, asking = false, lost = false;
     const ask = async () => {
       if (paused || asking || document.hidden) return;
       asking = true;
       try {
-        const answer = await load();
-        if (answer.redirected) return location.assign(answer.url); // the session has ended
-        const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+        let next;
+        for (const query of [`?after=${list.dataset.feed}`, location.search]) {
+          const answer = await load(query);
+          if (answer.redirected) return location.assign(answer.url); // the session has ended
+          next = new DOMParser().parseFromString(await answer.text(), "text/html");
+          if (!$("[data-feed]", next).children.length) break; // nothing came
+        }
+        if (!paused) list.dataset.feed = $("[data-feed]", next).dataset.feed;
         const rows = [...$("[data-feed]", next).children];
         const fresh = rows.filter((row) => !document.getElementById(row.id));
         if (fresh.length && !paused) {
