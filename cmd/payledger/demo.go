@@ -37,7 +37,8 @@ one of the start before. The secret of --webhook changes likewise; a receiver th
 knows the one before can continue with it for a day.
 
 With --nodes 3 one of the processes can be killed: the other two continue within seconds,
-nothing is lost, and ten seconds later it is started again.`
+nothing is lost, and ten seconds later it is started again. Whichever is asked, links in its
+answers have the address of the one that leads, unless --public-url names one for all.`
 }
 
 // Run serves until the process is asked to stop.
