@@ -315,7 +315,7 @@ func TestFactsOfAPayment(t *testing.T) {
 
 func TestKeysInTheAccount(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *settings) { c.KeyTimes = new(keyTimes) })
+	s := start(t)
 	m := s.merchant("")
 	in := m.session()
 	list := func() []wire.AccountKey { return must(in.api.Keys(in.caller())) }

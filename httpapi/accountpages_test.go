@@ -27,11 +27,10 @@ func accountKeys(t testing.TB) *account.Keys {
 	return keys
 }
 
-// withAccount gives a server the account's keys.
+// withAccount gives a server an address at which a browser is signed in to the account.
 func withAccount(t testing.TB) func(*settings) {
 	t.Helper()
 	return func(c *settings) {
-		c.Account, c.KeyTimes = accountKeys(t), new(keyTimes)
 		c.PublicURL = "http://pay.example.com" // cookies of https would not be sent back here
 	}
 }

@@ -285,12 +285,3 @@ func TestAdminWebhooks(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-// Without a sender these paths do not exist.
-func TestWithoutWebhooks(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	m := s.merchant("")
-	bare := s.again(func(c *settings) { c.Webhooks = nil })
-	bare.raw("GET "+endpointsPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: "+m.authorization()+"\r\n\r\n").want(404, domain.PathNotFound)
-}

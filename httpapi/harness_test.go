@@ -79,6 +79,8 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *serv
 	}}
 	s.cfg.Sandbox = provider{s: s}
 	s.cfg.Connectors = new(judge)
+	s.cfg.Account, s.cfg.KeyTimes = accountKeys(t), new(keyTimes)
+	s.cfg.Ready, s.cfg.Degraded = func() error { return nil }, func() []string { return nil }
 	s.hooks = &hookSender{s: s, newest: make(map[domain.ID]domain.ID)}
 	s.cfg.Webhooks = s.hooks
 	s.cfg.RetrySchedule = []time.Duration{0, 5 * time.Second, 90 * time.Second, 26 * time.Hour}

@@ -122,14 +122,6 @@ func TestNotificationsAreJudged(t *testing.T) {
 	}
 }
 
-func TestWithoutConnectorsThereIsNoPath(t *testing.T) {
-	t.Parallel()
-	s := start(t, func(c *settings) { c.Connectors = nil })
-	if a := s.send("POST", "/connectors/cards", strings.NewReader("{}")); a.Code != 404 || a.problem().Code != domain.PathNotFound {
-		t.Errorf("%d %s", a.Code, a.Body)
-	}
-}
-
 // TestLongNotificationsAreNotRead sends a body without a length, or with one that is
 // too large. Those for a route that takes none are answered without their body.
 func TestLongNotificationsAreNotRead(t *testing.T) {

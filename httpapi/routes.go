@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -40,11 +41,9 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: merchant.RefundsPath, Operation: "listRefunds", Scope: projects.Read, Handle: h.ListRefunds},
 		{Method: "GET", Path: merchant.RefundsPath + "/{id}", Operation: "getRefund", Scope: projects.Read, Handle: h.GetRefund},
 	}
-	if a.cfg.Webhooks != nil {
-		table = append(table, a.hooks.Routes("/v1")...)
-		table = append(table, edge.Route{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Text})
-	}
+	table = append(table, a.hooks.Routes("/v1")...)
 	table = append(table, []edge.Route{
+		{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Text},
 		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: projects.Read, Handle: h.GetBalance},
 		{Method: "GET", Path: "/v1/balance/statement", Operation: "listPostings", Scope: projects.Read, Handle: h.ListPostings},
 		{Method: "GET", Path: "/v1/settlements", Operation: "listSettlements", Scope: projects.Read, Handle: h.ListSettlements},
@@ -62,17 +61,10 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: merchant.LogPath + "/proof/inclusion", Operation: "getInclusionProof", Scope: projects.Audit, Handle: h.GetInclusionProof},
 		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: projects.Audit, Handle: h.GetConsistencyProof},
 		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: projects.Audit, Handle: h.GetTile},
+		{Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: projects.Audit, Handle: h.GetCheckpoint},
+		{Method: "GET", Path: merchant.PaymentsPath + "/{id}/proof", Operation: "getReceipt", Scope: projects.Audit, Handle: h.GetReceipt},
+		{Method: "POST", Path: "/connectors/{route}", Operation: "notify", Handle: newNotified(a.cfg).notify},
 	}...)
-	if a.cfg.Checkpoint != nil {
-		table = append(
-			table,
-			edge.Route{Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: projects.Audit, Handle: h.GetCheckpoint},
-			edge.Route{Method: "GET", Path: merchant.PaymentsPath + "/{id}/proof", Operation: "getReceipt", Scope: projects.Audit, Handle: h.GetReceipt},
-		)
-	}
-	if a.cfg.Connectors != nil {
-		table = append(table, edge.Route{Method: "POST", Path: "/connectors/{route}", Operation: "notify", Handle: newNotified(a.cfg).notify})
-	}
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
@@ -99,14 +91,15 @@ func newAPI(cfg Config) (*api, error) {
 		return nil, err
 	}
 	cfg.Config = m.Config()
-	if cfg, err = cfg.checked(); err != nil {
-		return nil, err
+	if cfg.Account == nil || cfg.Ready == nil || cfg.Degraded == nil || len(cfg.RetrySchedule) == 0 || cfg.Connectors == nil ||
+		cfg.Webhooks == nil || cfg.KeyTimes == nil || cfg.Checkpoint == nil {
+		return nil, errors.New("httpapi: Account, Ready, Degraded, RetrySchedule, Connectors, Webhooks, KeyTimes and Checkpoint are needed")
 	}
 	public := cfg.Edge(cfg.Log, cfg.Metrics, "public")
 	public.Prefix = cfg.Prefix()
 	public.Untraced = []string{"/livez", "/readyz"} // asked every few seconds
 	a := &api{Server: edge.New(public), cfg: cfg, m: m, hooks: webhooks.New(cfg.Config, m)}
-	if a.pages, err = docs.New(cfg.docs()); err != nil {
+	if a.pages, err = docs.New(docs.Config{PublicURL: cfg.PublicURL, Prefix: cfg.Prefix(), Account: account.Path, RetrySchedule: cfg.RetrySchedule}); err != nil {
 		return nil, err
 	}
 	page, err := checkout.New(checkout.Config{
@@ -118,34 +111,16 @@ func newAPI(cfg Config) (*api, error) {
 	}
 	a.router = edge.NewRouter(a.routes(), m.Enter)
 	a.router.PathPrefix("/p/").Handler(edge.Pages("payPage", page))
-	if cfg.Account != nil {
-		c := account.Config{
-			API: m, Keys: cfg.Account, Visits: cfg.Limits.RateCustomers, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
-		}
-		if cfg.Webhooks != nil {
-			c.Webhooks = a.hooks
-		}
-		pages, err := account.New(c)
-		if err != nil {
-			return nil, err
-		}
-		h := edge.Pages("account", pages)
-		a.router.Path(account.Path).Handler(h)
-		a.router.PathPrefix(account.Path + "/").Handler(h)
+	pages, err := account.New(account.Config{
+		API: m, Keys: cfg.Account, Webhooks: a.hooks, Visits: cfg.Limits.RateCustomers, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
+	})
+	if err != nil {
+		return nil, err
 	}
+	h := edge.Pages("account", pages)
+	a.router.Path(account.Path).Handler(h)
+	a.router.PathPrefix(account.Path + "/").Handler(h)
 	return a, nil
-}
-
-// docs is what the documents say of this program.
-func (c Config) docs() docs.Config {
-	d := docs.Config{PublicURL: c.PublicURL, Prefix: c.Prefix()}
-	if c.Webhooks != nil {
-		d.RetrySchedule = c.RetrySchedule
-	}
-	if c.Account != nil {
-		d.Account = account.Path
-	}
-	return d
 }
 
 // serve asks for credentials before it says what exists: under a version of

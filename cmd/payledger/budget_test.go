@@ -74,13 +74,13 @@ func budgets() []budget {
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2463, []string{"httpapi/merchant", "httpapi/wire"}},
-		{"one form of requests, errors and limits", 2491, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
+		{"the merchant's API", 2459, []string{"httpapi/merchant", "httpapi/wire"}},
+		{"one form of requests, errors and limits", 2455, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
 		{"payment page", 856, []string{"httpapi/checkout"}},
-		{"account", 3652, []string{
+		{"account", 3637, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},
-		{"documents", 328, []string{"httpapi/docs"}},
+		{"documents", 320, []string{"httpapi/docs"}},
 		{"the operator's API", 679, []string{"httpapi/admin"}},
 		{"commands", 2363, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli", "cmd/payledger/manual"}},
 		{"composition and data directory", 2885, []string{

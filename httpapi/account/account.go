@@ -24,12 +24,11 @@ var files embed.FS
 // Path is where the handler is mounted; everything below it is the account's.
 const Path = "/account"
 
-// Config is what the account works with. Everything but Visits and
-// Webhooks is needed.
+// Config is what the account works with. Everything but Visits is needed.
 type Config struct {
 	API       *merchant.API
 	Keys      *Keys
-	Webhooks  *webhooks.API    // nil: there are no pages about webhooks
+	Webhooks  *webhooks.API
 	Visits    int              // requests for pages a minute and address; 0: no limit
 	Now       func() time.Time // the clock
 	PublicURL string           // where the world reaches this program, without a trailing slash
@@ -63,15 +62,15 @@ func New(c Config) (func(*edge.Exchange) error, error) {
 }
 
 func newHandler(c Config) (*handler, error) {
-	if c.API == nil || c.Keys == nil || c.Now == nil {
-		return nil, errors.New("account: the API, keys and a clock are needed")
+	if c.API == nil || c.Keys == nil || c.Webhooks == nil || c.Now == nil {
+		return nil, errors.New("account: the API, keys, webhooks and a clock are needed")
 	}
 	base, err := url.Parse(c.PublicURL)
 	if err != nil {
 		return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
 	}
 	h := &handler{
-		Config: c, table: pages(c), prefix: base.EscapedPath(), secure: base.Scheme == "https",
+		Config: c, table: pages(), prefix: base.EscapedPath(), secure: base.Scheme == "https",
 		byAddress: edge.NewLimiter("account-visits"), byProject: edge.NewLimiter("account-pages"),
 	}
 	if h.origins, err = ui.Origins(c.PublicURL); err != nil {

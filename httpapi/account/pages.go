@@ -11,8 +11,9 @@ type page struct {
 
 // pages is the table of pages. A path of fixed text comes before one with a
 // variable in the same place.
-func pages(c Config) []page {
-	all := []page{
+func pages() []page {
+	const one = "webhooks/{endpoint}"
+	return []page{
 		{method: "GET", path: "signin", open: true, serve: (*visit).showSignIn},
 		{method: "POST", path: "signin", open: true, serve: (*visit).signIn},
 		{method: "GET", path: "session", serve: (*visit).showSession},
@@ -43,34 +44,26 @@ func pages(c Config) []page {
 		{method: "GET", path: "payouts.csv", serve: (*visit).payoutsCSV},
 		{method: "GET", path: "events", serve: (*visit).listEvents},
 		{method: "GET", path: "settings", serve: (*visit).showSettings},
+		{method: "GET", path: "webhooks", serve: (*visit).listEndpoints},
+		{method: "GET", path: "webhooks/new", serve: (*visit).newEndpoint},
+		{method: "POST", path: "webhooks/new", serve: (*visit).addEndpoint},
+		{method: "GET", path: one, serve: (*visit).showEndpoint},
+		{method: "GET", path: one + "/edit", serve: (*visit).editEndpoint},
+		{method: "POST", path: one + "/edit", serve: (*visit).changeEndpoint},
+		{method: "GET", path: one + "/rotate", serve: (*visit).confirmRotate},
+		{method: "POST", path: one + "/rotate", serve: (*visit).rotateSecret},
+		{method: "GET", path: one + "/remove", serve: (*visit).confirmRemove},
+		{method: "POST", path: one + "/remove", serve: (*visit).removeEndpoint},
+		{method: "POST", path: one + "/enable", serve: (*visit).enableEndpoint},
+		{method: "POST", path: one + "/disable", serve: (*visit).disableEndpoint},
+		{method: "POST", path: one + "/test", serve: (*visit).testEndpoint},
+		{method: "POST", path: one + "/recover", serve: (*visit).recoverDeliveries},
+		{method: "GET", path: one + "/deliveries/{event}", serve: (*visit).showDelivery},
+		{method: "POST", path: one + "/deliveries/{event}/resend", serve: (*visit).resendDelivery},
 	}
-	if c.Webhooks == nil {
-		return all
-	}
-	const one = "webhooks/{endpoint}"
-	return append(
-		all,
-		page{method: "GET", path: "webhooks", serve: (*visit).listEndpoints},
-		page{method: "GET", path: "webhooks/new", serve: (*visit).newEndpoint},
-		page{method: "POST", path: "webhooks/new", serve: (*visit).addEndpoint},
-		page{method: "GET", path: one, serve: (*visit).showEndpoint},
-		page{method: "GET", path: one + "/edit", serve: (*visit).editEndpoint},
-		page{method: "POST", path: one + "/edit", serve: (*visit).changeEndpoint},
-		page{method: "GET", path: one + "/rotate", serve: (*visit).confirmRotate},
-		page{method: "POST", path: one + "/rotate", serve: (*visit).rotateSecret},
-		page{method: "GET", path: one + "/remove", serve: (*visit).confirmRemove},
-		page{method: "POST", path: one + "/remove", serve: (*visit).removeEndpoint},
-		page{method: "POST", path: one + "/enable", serve: (*visit).enableEndpoint},
-		page{method: "POST", path: one + "/disable", serve: (*visit).disableEndpoint},
-		page{method: "POST", path: one + "/test", serve: (*visit).testEndpoint},
-		page{method: "POST", path: one + "/recover", serve: (*visit).recoverDeliveries},
-		page{method: "GET", path: one + "/deliveries/{event}", serve: (*visit).showDelivery},
-		page{method: "POST", path: one + "/deliveries/{event}/resend", serve: (*visit).resendDelivery},
-	)
 }
 
-// tab is an entry of the navigation of every page: a path of the table and the id of its text. One
-// whose path is not in the table is left out.
+// tab is an entry of the navigation of every page: a path of the table and the id of its text.
 type tab struct{ path, word string }
 
 func tabs() []tab {

@@ -103,7 +103,6 @@ type paymentPage struct {
 	Compact    string
 	Deliveries []domain.DeliveryObject
 	MoreSent   bool // there are further deliveries
-	Hooks      bool // there is something to say about deliveries
 }
 
 // settling is a form that decides in the provider's place.
@@ -151,7 +150,7 @@ func (v *visit) showPayment() error {
 	}
 	page := paymentPage{
 		pageData: v.pageData(title), paymentFacts: facts, More: events.NextCursor != nil, Compact: string(facts.Payment.Payload),
-		Payload: pretty(string(facts.Payment.Payload)), Hooks: v.Webhooks != nil,
+		Payload: pretty(string(facts.Payment.Payload)),
 	}
 	for _, e := range events.Data {
 		m, err := momentOf(e)
@@ -160,13 +159,11 @@ func (v *visit) showPayment() error {
 		}
 		page.Moments = append(page.Moments, m)
 	}
-	if v.Webhooks != nil {
-		sent, err := v.Webhooks.PaymentDeliveries(v.Ctx(), v.Caller, v.Vars["id"], url.Values{"limit": {"50"}})
-		if err != nil {
-			return err
-		}
-		page.Deliveries, page.MoreSent = sent.Data, sent.NextCursor != nil
+	sent, err := v.Webhooks.PaymentDeliveries(v.Ctx(), v.Caller, v.Vars["id"], url.Values{"limit": {"50"}})
+	if err != nil {
+		return err
 	}
+	page.Deliveries, page.MoreSent = sent.Data, sent.NextCursor != nil
 	return v.Render(http.StatusOK, "payment.html", page)
 }
 

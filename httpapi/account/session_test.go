@@ -26,6 +26,7 @@ import (
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/ui"
+	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 	"payledger/projections"
 )
@@ -82,12 +83,19 @@ func newAPI(t *testing.T) *merchant.API {
 	})
 	api, err := merchant.New(merchant.Config{
 		Ledger: ledger, Views: views, IDs: domain.NewIDs(time.Now, rand.Reader, domain.ID{}), Links: links, PublicURL: "http://pay.example.com",
+		KeyTimes: untimed{},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return api
 }
+
+// untimed knows no times of keys.
+type untimed struct{}
+
+func (untimed) Use(string, time.Time)                 {}
+func (untimed) LastUse(string) (domain.Instant, bool) { return 0, false }
 
 // start makes the handler, as the start of a program does.
 func (f *front) start() {
@@ -96,7 +104,7 @@ func (f *front) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler, err = newHandler(Config{API: f.api, Keys: keys, Now: time.Now, PublicURL: "http://pay.example.com"})
+	f.handler, err = newHandler(Config{API: f.api, Keys: keys, Webhooks: webhooks.New(f.api.Config(), f.api), Now: time.Now, PublicURL: "http://pay.example.com"})
 	if err != nil {
 		f.t.Fatal(err)
 	}

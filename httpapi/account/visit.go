@@ -110,9 +110,7 @@ func (v *visit) pageData(title string) pageData {
 		here, _, _ = strings.Cut(v.route.path, "/")
 	}
 	for _, t := range tabs() {
-		if v.has(t.path) {
-			d.Nav = append(d.Nav, navItem{Address: d.Root + t.path, Text: v.Locale.T(t.word), Here: v.route != nil && here == t.path})
-		}
+		d.Nav = append(d.Nav, navItem{Address: d.Root + t.path, Text: v.Locale.T(t.word), Here: v.route != nil && here == t.path})
 	}
 	return d
 }

@@ -12,22 +12,16 @@ const name = "Payments and refunds"
 
 // landingOf is the answer of a program's root path.
 func landingOf(cfg Config) wire.Landing {
-	l := wire.Landing{
+	return wire.Landing{
 		Name: name, API: cfg.PublicURL + "/v1", OpenAPI: cfg.PublicURL + "/openapi.yaml",
-		Docs: cfg.PublicURL + Path, Clients: cfg.PublicURL + Path + "/clients",
+		Docs: cfg.PublicURL + Path, Clients: cfg.PublicURL + Path + "/clients", Webhooks: cfg.PublicURL + Path + "/webhooks",
+		Account: cfg.PublicURL + cfg.Account,
 	}
-	if len(cfg.RetrySchedule) > 0 {
-		l.Webhooks = cfg.PublicURL + Path + "/webhooks"
-	}
-	if cfg.Account != "" {
-		l.Account = cfg.PublicURL + cfg.Account
-	}
-	return l
 }
 
 // landingPage is the page at the root for people.
 func landingPage(cfg Config) about {
-	return about{"landing.html", map[string]any{"Title": name, "Account": cfg.Account, "Webhooks": len(cfg.RetrySchedule) > 0}}
+	return about{"landing.html", map[string]any{"Title": name, "Account": cfg.Account}}
 }
 
 // Landing answers GET /: a page for people, JSON for programs.

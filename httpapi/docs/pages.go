@@ -57,11 +57,9 @@ type Config struct {
 	PublicURL string // without a trailing slash
 	Prefix    string // its path, "" for the root
 
-	Account string // path of the merchants' account; "": there is none
+	Account string // path of the merchants' account
 
-	// RetrySchedule are the waits before each try of a notification; empty: no
-	// page on webhooks.
-	RetrySchedule []time.Duration
+	RetrySchedule []time.Duration // the waits before each try of a notification
 }
 
 // New makes the pages of a program.
@@ -88,10 +86,8 @@ func New(cfg Config) (*Pages, error) {
 		return nil, err
 	}
 	texts := map[string]about{"/": landingPage(cfg), Path + "/clients": clients}
-	if len(cfg.RetrySchedule) > 0 {
-		if texts[Path+"/webhooks"], err = webhookPage(cfg.RetrySchedule); err != nil {
-			return nil, err
-		}
+	if texts[Path+"/webhooks"], err = webhookPage(cfg.RetrySchedule); err != nil {
+		return nil, err
 	}
 	for _, row := range edge.ProblemRows() {
 		var fields []edge.ProblemRow

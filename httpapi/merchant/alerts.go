@@ -38,14 +38,12 @@ func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 		}
 	}
 	now := domain.InstantOf(a.cfg.Now())
-	if a.cfg.Webhooks != nil {
-		health, err := a.Healths(ctx, c.Project.Endpoints)
-		if err != nil {
-			return nil, err
-		}
-		for i, e := range c.Project.Endpoints {
-			all = append(all, endpointAlerts(e, health[i], now)...)
-		}
+	health, err := a.Healths(ctx, c.Project.Endpoints)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range c.Project.Endpoints {
+		all = append(all, endpointAlerts(e, health[i], now)...)
 	}
 	unrouted, err := a.cfg.Views.Payments(ctx, c.Project.ID, views.PaymentQuery{
 		Status: domain.Created, To: now.Add(-routedLate), Limit: 1,

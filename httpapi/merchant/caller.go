@@ -152,9 +152,7 @@ func (a *API) Resume(ctx context.Context, s Session) (Caller, error) {
 // enterAs is the caller of a live key.
 func (a *API) enterAs(project projects.Project, key projects.Key) (Caller, error) {
 	c := Caller{Project: project, Key: key}
-	if a.cfg.KeyTimes != nil {
-		a.cfg.KeyTimes.Use(key.ID, a.cfg.Now())
-	}
+	a.cfg.KeyTimes.Use(key.ID, a.cfg.Now())
 	if project.Disabled {
 		return c, wire.Problem{Code: domain.ProjectDisabledCode}
 	}

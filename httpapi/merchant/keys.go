@@ -153,10 +153,8 @@ func (a *API) keyOf(c Caller, k projects.Key) wire.AccountKey {
 	if at := issuedAt(k); at != 0 {
 		v.CreatedAt = &at
 	}
-	if a.cfg.KeyTimes != nil {
-		if at, ok := a.cfg.KeyTimes.LastUse(k.ID); ok {
-			v.LastUsedAt = &at
-		}
+	if at, ok := a.cfg.KeyTimes.LastUse(k.ID); ok {
+		v.LastUsedAt = &at
 	}
 	return v
 }

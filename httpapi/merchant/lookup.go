@@ -160,9 +160,6 @@ func (a *API) placesOfEvent(ctx context.Context, c Caller, id domain.ID) (found 
 		found = append(found, wire.Place{Kind: "event", EventID: &id, EventType: e.Type(), Position: uint64(r.Position), PaymentID: &payment})
 		break
 	}
-	if a.cfg.Webhooks == nil {
-		return found, nil
-	}
 	// An endpoint.test is an event only of a delivery, not of the log.
 	page, err := a.cfg.Webhooks.Deliveries(ctx, domain.DeliveryFilter{Project: project, Event: id, Limit: edge.MaxLimit})
 	for _, d := range page.Deliveries {

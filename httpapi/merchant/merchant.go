@@ -34,8 +34,8 @@ type Config struct {
 	Routing   func() domain.Routing // the rules that choose new payments' routes; nil: they wait for one
 	PublicURL string                // where the world reaches this program; base of links and of problem types
 	Sandbox   Sandbox               // nil: no sandbox endpoints
-	Webhooks  Webhooks              // nil: no endpoints for webhooks
-	KeyTimes  KeyTimes              // nil: times of use of keys are not recorded
+	Webhooks  Webhooks              // nil: only for an administration without rows for webhooks
+	KeyTimes  KeyTimes              // nil: only for an administration
 	Tracer    *tracing.Tracer       // nil: requests have no spans
 	Entropy   io.Reader             // default: crypto/rand; must be safe for concurrent use
 

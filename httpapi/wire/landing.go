@@ -7,6 +7,6 @@ type Landing struct {
 	OpenAPI  string `json:"openapi"`
 	Docs     string `json:"docs"`
 	Clients  string `json:"clients"`
-	Webhooks string `json:"webhooks,omitempty"`
-	Account  string `json:"account,omitempty"`
+	Webhooks string `json:"webhooks"`
+	Account  string `json:"account"`
 }
