@@ -76,7 +76,7 @@ func budgets() []budget {
 		}},
 		{"the merchant's API", 2459, []string{"httpapi/merchant", "httpapi/wire"}},
 		{"one form of requests, errors and limits", 2455, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
-		{"payment page", 856, []string{"httpapi/checkout"}},
+		{"payment page", 819, []string{"httpapi/checkout"}},
 		{"account", 3637, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},

@@ -57,12 +57,8 @@ type Config struct {
 	PublicURL string
 }
 
-// How long a request waits for others.
-const (
-	routeWait  = 5 * time.Second  // a sent form, for the payment's route
-	readyWait  = time.Second      // the page, so that it rarely shows a payment being prepared
-	signalWait = 10 * time.Second // a sent form, for its outcome to be recorded
-)
+// signalWait is how long a sent form waits for its outcome to be recorded.
+const signalWait = 10 * time.Second
 
 type handler struct {
 	Config

@@ -21,7 +21,6 @@ const (
 	foreignForm reason = "foreign_form"
 	unknownForm reason = "unknown_form"
 	badForm     reason = "bad_form"
-	notReady    reason = "not_ready"
 	undecided   reason = "undecided"
 
 	providerDown    reason = "provider_down"

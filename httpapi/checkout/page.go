@@ -159,29 +159,6 @@ func (h *handler) paymentBehind(ctx context.Context, v *visit) (domain.Payment, 
 	return p, nil
 }
 
-// awaitRoute polls the payment until it has left the status created, or its deadline or the time to
-// wait is over; it returns the last state read.
-func (h *handler) awaitRoute(ctx context.Context, v *visit, p domain.Payment, wait time.Duration) (domain.Payment, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for pause := 10 * time.Millisecond; h.stateOf(p) == preparing; pause = min(2*pause, 200*time.Millisecond) {
-		select {
-		case <-ctx.Done():
-			return p, nil
-		case <-time.After(pause):
-		}
-		next, err := h.paymentBehind(ctx, v)
-		if ctx.Err() != nil {
-			return p, nil
-		}
-		if err != nil {
-			return p, err
-		}
-		p = next
-	}
-	return p, nil
-}
-
 func (h *handler) now() domain.Instant { return domain.InstantOf(h.Now()) }
 
 // show answers the page in the payment's present state.
@@ -189,9 +166,6 @@ func (h *handler) show(v *visit) error {
 	ctx := v.x.Context()
 	p, err := h.paymentBehind(ctx, v)
 	if err != nil {
-		return err
-	}
-	if p, err = h.awaitRoute(ctx, v, p, readyWait); err != nil {
 		return err
 	}
 	returned := v.request.URL.Query().Has(returnedQuery)

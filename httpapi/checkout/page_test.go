@@ -141,20 +141,20 @@ func TestFinalPagesLeadBackToTheShop(t *testing.T) {
 	}
 }
 
+// The page of a payment that has no route yet is loaded again by itself.
 func TestPageAwaitsTheRoute(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		id := w.create(domain.Created)
-		h := w.handler(true)
-		done := make(chan string)
-		go func() { done <- get(h, w.path(id)).Body.String() }()
-		time.Sleep(300 * time.Millisecond)
-		w.route(id)
-		if body := <-done; !strings.Contains(body, `data-state="open"`) {
-			t.Error(body)
-		}
-	})
+	w := newWorld(t)
+	id := w.create(domain.Created)
+	h := w.handler(true)
+	body := get(h, w.path(id)).Body.String()
+	if !strings.Contains(body, `data-state="preparing"`) || !strings.Contains(body, `http-equiv="refresh" content="2`) || strings.Contains(body, "<form") {
+		t.Error(body)
+	}
+	w.route(id)
+	if body := get(h, w.path(id)).Body.String(); !strings.Contains(body, `data-state="open"`) {
+		t.Error(body)
+	}
 }
 
 func TestUnroutedPaymentClosesAtItsDeadline(t *testing.T) {

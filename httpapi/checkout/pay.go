@@ -35,22 +35,16 @@ func (h *handler) pay(v *visit) error {
 	if !ok {
 		return &failure{status: http.StatusForbidden, why: unknownForm}
 	}
-	if p, err = h.awaitRoute(ctx, v, p, routeWait); err != nil {
-		return err
-	}
 	switch h.stateOf(p) {
 	case paused:
 		return payingPaused()
-	case orphaned: // the page says so
+	case orphaned, preparing: // the page says so
 		return v.leave(v.here())
 	}
 	if _, ok := h.provider(p); ok {
 		return h.handOver(v, p, ui.One(form["form"]))
 	}
 	if h.Sandbox == nil {
-		if stateOf(p, h.now()) == preparing {
-			return &failure{status: http.StatusServiceUnavailable, why: notReady, retryAfter: 5}
-		}
 		return &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
 	}
 	choice := ui.One(form["outcome"])
@@ -83,9 +77,6 @@ func (h *handler) ours(r *http.Request) error {
 // it changed nothing: the page shows that. A failure with status 503 leaves open whether the
 // outcome counted; the same form may be sent again.
 func (h *handler) decide(ctx context.Context, v *visit, p domain.Payment, outcome domain.Outcome, reference string) error {
-	if stateOf(p, h.now()) == preparing {
-		return &failure{status: http.StatusServiceUnavailable, why: notReady, retryAfter: 5}
-	}
 	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
 	undecidedBy := func(cause error) error {
