@@ -179,6 +179,33 @@ func TestTheLogOfAnEarlierVersion(t *testing.T) {
 	})
 }
 
+// TestTheLogOfAnEarlierVersionHasSeveralEndpoints: what is too old is left alone however many
+// endpoints it would be for.
+func TestTheLogOfAnEarlierVersionHasSeveralEndpoints(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.net.keep = true
+		for n := range 6 {
+			w.endpoint(string(rune('a' + n)))
+		}
+		for range 2 {
+			time.Sleep(domain.KeepDeliveries + 48*time.Hour)
+			for range 2 * 64 {
+				w.payment()
+			}
+		}
+		w.start(t)
+		time.Sleep(time.Hour)
+		if n := len(w.net.seen()); n != 6*2*64 {
+			t.Errorf("%d requests, want those of the newer payments, %d", n, 6*2*64)
+		}
+		if err := errors.Join(w.end(), w.close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestTheFirstSenderFindsAnEmptyLog: what happens from then on is known, so after a crash
 // an outcome that was under way is sent again although a later event has come.
 func TestTheFirstSenderFindsAnEmptyLog(t *testing.T) {

@@ -150,7 +150,7 @@ func (d *draft) payment(c *change, e domain.Event) error {
 		return nil
 	}
 	if d.next.Base == 0 && d.position%forgetEvery == 0 {
-		if err := d.forget(2*forgetEvery, true); err != nil {
+		if err := d.forget(2*forgetEvery*len(p.Endpoints), true); err != nil {
 			return err
 		}
 	}
@@ -522,7 +522,8 @@ func (v *Deliveries) announce() {
 }
 
 // forgetEvery is after how many positions of payments the oldest rows are looked at while
-// no sender has begun in this log: it may be from before these events.
+// no sender has begun in this log, for each endpoint more than so many events add: it may be
+// from before these events.
 const forgetEvery = 64
 
 // forgetAtOnce is how many of the oldest rows an event without entries looks at: a sender
