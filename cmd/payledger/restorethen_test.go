@@ -442,3 +442,48 @@ func TestRestoreThenKilled(t *testing.T) {
 	unchanged(t, h.data, before)
 	unchanged(t, out, damaged)
 }
+
+// TestStoppedRestoreIsNotRecorded: a restore that was stopped before its log took the place of
+// the other has not happened.
+func TestStoppedRestoreIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, monday := datadir.Dir(filepath.Join(dir, "data")), filepath.Join(dir, "monday")
+	serve := func() *server { return start(t, "demo", "--data", string(d), "--nats-listen", "127.0.0.1:0") }
+	acts := func() (n int) {
+		for _, a := range actsOf(t, string(d)) {
+			if a.Type == "log.restored" {
+				n++
+			}
+		}
+		return n
+	}
+	noted := func() bool { _, err := os.Stat(d.Restored()); return err == nil }
+	s := serve()
+	s.paid(t)
+	if out, code := payledger(t, "backup", monday, "--data", string(d)); code != 0 {
+		t.Fatal(out)
+	}
+	s.paid(t)
+	s.stops(t)
+	for _, name := range []string{d.Ledger(), d.Checkpoint()} {
+		copyTo(t, name, filepath.Join(dir, filepath.Base(name)))
+	}
+	restored(t, 0, monday, "--data", string(d), "--force")
+	for _, name := range []string{d.Ledger(), d.Checkpoint()} {
+		copyTo(t, filepath.Join(dir, filepath.Base(name)), name)
+	}
+	s = serve()
+	eventually(t, "the note is gone", func() bool { return !noted() })
+	s.paid(t)
+	if n := acts(); n != 0 {
+		t.Errorf("%d restores are recorded, and none happened", n)
+	}
+	s.stops(t)
+	restored(t, 0, monday, "--data", string(d), "--force")
+	serve()
+	eventually(t, "the note is gone", func() bool { return !noted() })
+	if n := acts(); n != 1 {
+		t.Errorf("%d restores are recorded, want 1", n)
+	}
+}

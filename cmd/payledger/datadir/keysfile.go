@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/cmd/payledger/cli"
+	"payledger/domain"
 	"payledger/domain/installation"
 )
 
@@ -129,8 +130,9 @@ func (d Dir) PlanKeys(pack KeyPack) (KeyPlan, error) {
 
 // RestoredNote says that the log was restored, until a server records it.
 type RestoredNote struct {
-	Actor string                   `json:"actor"`
-	Act   installation.LogRestored `json:"act"`
+	Actor    string                   `json:"actor"`
+	Act      installation.LogRestored `json:"act"`
+	Replaced domain.ID                `json:"replaced,omitzero"` // the event after Act.Position in the log that it replaces
 }
 
 // WriteRestored writes the note. It comes before the log that is restored.

@@ -108,7 +108,7 @@ func (r *restoring) compare(ctx context.Context) (each func(eventstore.Stored) e
 
 // put moves the replaced files aside and renames the copy. At every moment the
 // directory has a whole log or none; after a crash in between, restore again.
-func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
+func (r *restoring) put(ctx context.Context, tmp string, keys datadir.KeyPlan) error {
 	for _, name := range datadir.PackedFiles() {
 		content, ok := keys.Put[name]
 		if !ok {
@@ -128,9 +128,16 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 			return err
 		}
 	}
-	if err := r.Data.WriteRestored(datadir.RestoredNote{Actor: r.Actor, Act: installation.LogRestored{
+	note := datadir.RestoredNote{Actor: r.Actor, Act: installation.LogRestored{
 		RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.File), Position: uint64(r.Position), Forced: r.lost,
-	}}); err != nil {
+	}}
+	if r.old != nil {
+		for e := range r.old.Scan(ctx, r.Position, eventstore.Filter{}) {
+			note.Replaced = e.Commit
+			break
+		}
+	}
+	if err := r.Data.WriteRestored(note); err != nil {
 		return err
 	}
 	if r.rest != "" {

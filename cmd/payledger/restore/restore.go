@@ -159,7 +159,7 @@ func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
 	if err := r.copy(ctx, tmp); err != nil {
 		return err
 	}
-	if err := r.put(tmp, keys); err != nil {
+	if err := r.put(ctx, tmp, keys); err != nil {
 		return fmt.Errorf("putting the log in place: %w", err)
 	}
 	return nil

@@ -121,17 +121,29 @@ func RenewLogKey(ctx context.Context, d datadir.Dir, why eventstore.Cause, stder
 	})
 }
 
-// recordRestore records the restore that the directory has a note of, which may
-// outlast a crash: the act is recorded once.
+// recordRestore records the restore that the directory has a note of, which may outlast a crash: the
+// act is recorded once, and not if the restore was stopped before it replaced the log.
 func (a *app) recordRestore(ctx context.Context) {
-	note, ok, err := a.dir.ReadRestored()
-	if err == nil && ok {
-		_, err = a.acts.record(ctx, eventstore.Cause{Actor: note.Actor}, installation.RestoreLog(note.Act))
+	note, noted, err := a.dir.ReadRestored()
+	if err == nil && noted {
+		var happened bool
+		if happened, err = replaced(ctx, a.store, note); happened {
+			_, err = a.acts.record(ctx, eventstore.Cause{Actor: note.Actor}, installation.RestoreLog(note.Act))
+		}
 	}
-	if err == nil && ok {
+	if err == nil && noted {
 		err = datadir.RemoveIfExists(a.dir.Restored())
 	}
 	if err != nil && ctx.Err() == nil {
 		a.Log.Error().Err(err).Msg("the restore of the log could not be recorded")
 	}
+}
+
+// replaced reports whether this is the log that was restored, and not the one before it.
+func replaced(ctx context.Context, log eventstore.Store, note datadir.RestoredNote) (bool, error) {
+	for e, err := range log.Scan(ctx, eventstore.Position(note.Act.Position), eventstore.Filter{}) {
+		return err == nil && e.Commit != note.Replaced, err
+	}
+	last, err := log.Last(ctx)
+	return last >= eventstore.Position(note.Act.Position), err
 }
