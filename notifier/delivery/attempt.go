@@ -205,7 +205,7 @@ func (s *sender) secrets(e projects.Endpoint, at domain.Instant) ([]string, erro
 func (s *sender) render(ctx context.Context, t *target, d deliveries.Delivery) (body []byte, trace domain.Traceparent, err error) {
 	n := webhook.Notification{EventID: d.Event, Kind: d.Kind, At: domain.IDTime(d.Event)}
 	if d.Kind == domain.KindEndpointTest {
-		n.Endpoint = t.id
+		n.Data = webhook.Tested{EndpointID: t.id}
 		body, err = webhook.Body(n)
 		return body, "", err
 	}
@@ -222,14 +222,13 @@ func (s *sender) render(ctx context.Context, t *target, d deliveries.Delivery) (
 		if r.Commit != d.Event || r.Position != eventstore.Position(d.Position) {
 			break
 		}
+		n.Data = p.Object()
 		if refund := domain.FactsOf(r.Event).Refund; !refund.IsZero() {
-			if of, ok := p.Refund(refund); ok {
-				object := of.Object(p.ID)
-				n.Refund = &object
+			of, ok := p.Refund(refund)
+			if !ok {
+				break
 			}
-		} else {
-			object := p.Object()
-			n.Payment = &object
+			n.Data = of.Object(p.ID)
 		}
 		body, err = webhook.Body(n)
 		return body, eventstore.CauseOf(r.Body).Trace, err

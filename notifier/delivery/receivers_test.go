@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -142,6 +143,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	host, _, _ := strings.Cut(req.URL.Hostname(), ".")
 	r, err := read(req, "we_"+host)
 	if err != nil {
+		n.note("%v", err)
 		return nil, err
 	}
 	lane := r.endpoint + r.payment.String()
@@ -186,10 +188,22 @@ func read(req *http.Request, endpoint string) (request, error) {
 		Data     struct {
 			ID      domain.ID `json:"id"`
 			Payment domain.ID `json:"payment_id"`
+			Status  string    `json:"status"`
+
+			Instructions jsontext.Value `json:"instructions"`
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &v); err != nil {
 		return request{}, err
+	}
+	switch _, named, _ := strings.Cut(string(v.Type), "."); named { // a kind that names a status
+	case "awaiting_payment", "paid", "expired", "pending", "succeeded", "failed":
+		if v.Data.Status != named {
+			return request{}, fmt.Errorf("%s is told with the status %q", v.Type, v.Data.Status)
+		}
+	}
+	if v.Data.Instructions != nil {
+		return request{}, fmt.Errorf("%s tells how to pay", v.Type)
 	}
 	payment := v.Data.ID
 	switch {

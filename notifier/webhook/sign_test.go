@@ -137,8 +137,10 @@ func randomNotification(t testing.TB, random *rand.Rand) webhook.Notification {
 	n.Sequence, n.Position = 1+random.Uint64N(9), 1+random.Uint64()>>12
 	n.At += domain.Instant(random.IntN(1_000_000_000))
 	description := text()
-	n.Payment.Description = &description
-	n.Payment.Payload = domain.JSON(`{"k` + text() + `":"` + text() + `","n":` + fmt.Sprint(random.Int64()) + `}`)
+	p := payment(t, domain.Paid)
+	p.Description = &description
+	p.Payload = domain.JSON(`{"k` + text() + `":"` + text() + `","n":` + fmt.Sprint(random.Int64()) + `}`)
+	n.Data = p
 	return n
 }
 
