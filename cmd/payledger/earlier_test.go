@@ -58,7 +58,7 @@ func (s *till) handedOver(t testing.TB, ago, lifetime time.Duration) (b bill, re
 	a := p.Attempts[0]
 	st, err := s.provider.Connector().Begin(t.Context(), connector.Attempt{
 		Project: s.ProjectID, Payment: b.id, Number: a.Number, Key: domain.AttemptKey(b.id, a.Number), Amount: p.Amount, Currency: p.Currency,
-		BegunAt: a.BegunAt.Time(), ExpiresAt: p.ExpiresAt.Time(), ReturnURL: fmt.Sprint("https://pay.example.com/p/", b.id),
+		BegunAt: a.BegunAt, ExpiresAt: p.ExpiresAt, ReturnURL: fmt.Sprint("https://pay.example.com/p/", b.id),
 		Language: a.Language, Merchant: a.Merchant,
 	})
 	if err != nil || st.HandOff == nil {

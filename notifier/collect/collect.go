@@ -215,7 +215,7 @@ func (c *Collector) attemptOf(p domain.Payment, a domain.Attempt) connector.Atte
 	}
 	return connector.Attempt{
 		Project: p.Project, Payment: p.ID, Number: a.Number, Key: domain.AttemptKey(p.ID, a.Number), Reference: a.Reference,
-		Amount: p.Amount, Currency: p.Currency, BegunAt: a.BegunAt.Time(), ExpiresAt: p.ExpiresAt.Time(),
+		Amount: p.Amount, Currency: p.Currency, BegunAt: a.BegunAt, ExpiresAt: p.ExpiresAt,
 		ReturnURL: c.config.ReturnURL(p), Language: a.Language, Merchant: a.Merchant, Receipt: payload.Receipt,
 	}
 }

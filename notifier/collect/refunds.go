@@ -19,9 +19,9 @@ const searchAfter = 20 * time.Hour
 // refund asks for a pending refund, or how far it is, and records the answer.
 func (c *Collector) refund(ctx context.Context, conn connector.Connector, p domain.Payment, r domain.Return) error {
 	ask := connector.Refund{
-		ID: r.ID, Attempt: c.moneyOf(p, r.Reference), AskedAt: r.CreatedAt.Time(), Amount: r.Amount, Currency: r.Currency,
+		ID: r.ID, Attempt: c.moneyOf(p, r.Reference), AskedAt: r.CreatedAt, Amount: r.Amount, Currency: r.Currency,
 	}
-	if c.config.Now().Sub(ask.AskedAt) >= searchAfter {
+	if c.config.Now().Sub(ask.AskedAt.Time()) >= searchAfter {
 		found, err := c.refunds(ctx, conn, p, r.Reference)
 		if err != nil {
 			return err

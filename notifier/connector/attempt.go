@@ -9,29 +9,31 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"payledger/domain"
 )
 
 // Attempt is one attempt to collect a payment, as a connector gets it. The payment's description
 // and payload never reach a provider, apart from Receipt.
 type Attempt struct {
-	Project string
-	Payment domain.ID
-	Number  int    // of the payment's attempts, from 1
-	Key     string // idempotency key: the payment's id, "-" and the number
+	Key     string    `json:"key"` // idempotency key: the payment's id, "-" and the number
+	Project string    `json:"project_id"`
+	Payment domain.ID `json:"payment_id"`
+	Number  int       `json:"number"` // of the payment's attempts, from 1
 
 	// Reference is the provider's own id of the attempt; empty until Begin has
 	// answered it.
-	Reference string
+	Reference string `json:"reference,omitempty"`
 
-	Amount    domain.Amount
-	Currency  domain.Currency
-	BegunAt   time.Time
-	ExpiresAt time.Time // after which the payment cannot be begun any more
-	ReturnURL string    // the payment's page, where the customer comes back to
-	Language  string    // that the customer reads: "ru" or "en"
-	Merchant  string    // the name that the customer knows
-	Receipt   []byte    // payload.receipt as JSON, where the merchant sent one; see the connectors that use it
+	Amount    domain.Amount   `json:"amount"`
+	Currency  domain.Currency `json:"currency"`
+	BegunAt   domain.Instant  `json:"begun_at"`
+	ExpiresAt domain.Instant  `json:"expires_at"`        // after which the payment cannot be begun any more
+	ReturnURL string          `json:"return_url"`        // the payment's page, where the customer comes back to
+	Language  string          `json:"language"`          // that the customer reads: "ru" or "en"
+	Merchant  string          `json:"merchant"`          // the name that the customer knows
+	Receipt   jsontext.Value  `json:"receipt,omitempty"` // payload.receipt, where the merchant sent one; see the connectors that use it
 }
 
 // Phase is how far an attempt or a refund has come at its provider.
@@ -62,9 +64,9 @@ type State struct {
 
 // HandOff is how a customer gets from the payment's page to the provider.
 type HandOff struct {
-	Kind      domain.HandOffKind
-	URL       string    // redirect: where to; QR: what the code holds, also opened as a link on the device itself
-	ExpiresAt time.Time // zero: as long as the attempt is open
+	Kind      domain.HandOffKind `json:"kind"`
+	URL       string             `json:"url"`                 // redirect: where to; QR: what the code holds, also opened as a link on the device itself
+	ExpiresAt time.Time          `json:"expires_at,omitzero"` // zero: as long as the attempt is open
 }
 
 // The longest URL of a hand-off, in bytes: of a redirect, and of a QR code, which
@@ -129,12 +131,12 @@ func PublicHost(host string) bool {
 // Refund is a refund, as a connector gets it: of a payment's money, or of late funds that the
 // operator returns. It is always of the attempt's whole amount.
 type Refund struct {
-	ID        domain.ID // also the idempotency key
-	Attempt   Attempt   // whose money it is
-	Reference string    // the provider's id of the refund; empty until it is known
-	AskedAt   time.Time // when it was created
-	Amount    domain.Amount
-	Currency  domain.Currency
+	ID        domain.ID       `json:"id"`                  // also the idempotency key
+	Attempt   Attempt         `json:"-"`                   // whose money it is
+	Reference string          `json:"reference,omitempty"` // the provider's id of the refund; empty until it is known
+	Amount    domain.Amount   `json:"amount"`
+	Currency  domain.Currency `json:"currency"`
+	AskedAt   domain.Instant  `json:"asked_at"` // when it was created
 }
 
 // RefundState is what the provider says of a refund.

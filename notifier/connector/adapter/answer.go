@@ -38,8 +38,8 @@ type Answer struct {
 	Amount    domain.Amount   `json:"amount,omitzero"`
 	Currency  domain.Currency `json:"currency,omitempty"`
 
-	HandOff *HandOff `json:"hand_off,omitempty"` // of an open attempt
-	Refunds []Answer `json:"refunds,omitempty"`  // of an attempt
+	HandOff *connector.HandOff `json:"hand_off,omitempty"` // of an open attempt
+	Refunds []Answer           `json:"refunds,omitempty"`  // of an attempt
 
 	Disputes []Dispute `json:"disputes,omitempty"` // of an attempt
 
@@ -56,13 +56,6 @@ type Dispute struct {
 	Currency      domain.Currency      `json:"currency"`
 	OpenedAt      time.Time            `json:"opened_at"`
 	EvidenceDueBy time.Time            `json:"evidence_due_by,omitzero"`
-}
-
-// HandOff is a connector.HandOff as JSON.
-type HandOff struct {
-	Kind      domain.HandOffKind `json:"kind"`
-	URL       string             `json:"url"`
-	ExpiresAt time.Time          `json:"expires_at,omitzero"`
 }
 
 // Decode reads an answer strictly: members that are unknown or there twice are
@@ -126,8 +119,7 @@ func (a Answer) state() (connector.State, error) {
 	}
 	switch a.Phase {
 	case connector.Open:
-		if a.HandOff != nil {
-			s.HandOff = &connector.HandOff{Kind: a.HandOff.Kind, URL: a.HandOff.URL, ExpiresAt: a.HandOff.ExpiresAt}
+		if s.HandOff = a.HandOff; s.HandOff != nil {
 			if err := s.HandOff.Validate(); err != nil {
 				return s, err
 			}

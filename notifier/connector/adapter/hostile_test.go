@@ -31,7 +31,7 @@ func keys(t testing.TB, secrets ...string) client.Keys {
 }
 
 func attempt() connector.Attempt {
-	now := time.Now()
+	now := domain.InstantOf(time.Now())
 	return connector.Attempt{
 		Project: "prj_test", Payment: domain.ID{1, 2, 3}, Number: 1, Key: domain.ID{1, 2, 3}.String() + "-1", Reference: "ref",
 		Amount: 1500, Currency: "RUB", BegunAt: now, ExpiresAt: now.Add(time.Hour), ReturnURL: "https://pay.example.com/p/x",
@@ -150,7 +150,7 @@ func TestLies(t *testing.T) {
 		open, `{"error":"not_found"}`, `{"error":"spent_key"}`, `{"error":"other"}`,
 	} {
 		a := answering(t, signed(t, 200, body, nil))
-		r := connector.Refund{ID: domain.ID{9}, Attempt: attempt(), Amount: 1500, Currency: "RUB", AskedAt: time.Now()}
+		r := connector.Refund{ID: domain.ID{9}, Attempt: attempt(), Amount: 1500, Currency: "RUB", AskedAt: domain.InstantOf(time.Now())}
 		s, err := a.Refund(t.Context(), r)
 		_, spent := errors.AsType[*connector.SpentKeyError](err)
 		if err == nil || spent || errors.Is(err, connector.ErrNotFound) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"payledger/domain"
@@ -90,5 +91,38 @@ func reason(t *testing.T, phase connector.Phase, code string) {
 		}
 	default:
 		t.Errorf("the phase %q", phase)
+	}
+}
+
+// TestBytesOfCalls: an adapter signs and repeats what it is asked; the bytes stay.
+func TestBytesOfCalls(t *testing.T) {
+	t.Parallel()
+	at := domain.Instant(1795169942400)
+	a := connector.Attempt{
+		Project: "prj_1", Payment: domain.ID{1}, Number: 2, Key: "K-2", Amount: 150000, Currency: "RUB", BegunAt: at,
+		ExpiresAt: at.Add(time.Hour), ReturnURL: "https://pay.example.com/p/A", Language: "ru", Merchant: "Чай <&>",
+	}
+	full := a
+	full.Reference, full.Receipt = "ref", []byte(`{"b":1,"a":[2.50]}`)
+	r := connector.Refund{ID: domain.ID{9}, Attempt: full, Amount: 1, Currency: "RUB", AskedAt: at}
+	known := r
+	known.Reference = "re_1"
+	for _, c := range []struct {
+		call    adapter.Call
+		a       connector.Attempt
+		of      *connector.Refund
+		outcome adapter.Outcome
+		want    string
+	}{
+		{adapter.Begin, a, nil, "", `{"call":"begin","attempt":{"key":"K-2","project_id":"prj_1","payment_id":"01000000000000000000000000","number":2,"amount":"1500.00","currency":"RUB","begun_at":"2026-11-20T10:19:02.400Z","expires_at":"2026-11-20T11:19:02.400Z","return_url":"https://pay.example.com/p/A","language":"ru","merchant":"Чай <&>"}}`},
+		{adapter.Read, full, nil, "", `{"call":"read","attempt":{"key":"K-2","project_id":"prj_1","payment_id":"01000000000000000000000000","number":2,"reference":"ref","amount":"1500.00","currency":"RUB","begun_at":"2026-11-20T10:19:02.400Z","expires_at":"2026-11-20T11:19:02.400Z","return_url":"https://pay.example.com/p/A","language":"ru","merchant":"Чай <&>","receipt":{"b":1,"a":[2.50]}}}`},
+		{adapter.Refund, full, &r, "", `{"call":"refund","attempt":{"key":"K-2","project_id":"prj_1","payment_id":"01000000000000000000000000","number":2,"reference":"ref","amount":"1500.00","currency":"RUB","begun_at":"2026-11-20T10:19:02.400Z","expires_at":"2026-11-20T11:19:02.400Z","return_url":"https://pay.example.com/p/A","language":"ru","merchant":"Чай <&>","receipt":{"b":1,"a":[2.50]}},"refund":{"id":"09000000000000000000000000","amount":"0.01","currency":"RUB","asked_at":"2026-11-20T10:19:02.400Z"}}`},
+		{adapter.Refund, a, &known, "", `{"call":"refund","attempt":{"key":"K-2","project_id":"prj_1","payment_id":"01000000000000000000000000","number":2,"amount":"1500.00","currency":"RUB","begun_at":"2026-11-20T10:19:02.400Z","expires_at":"2026-11-20T11:19:02.400Z","return_url":"https://pay.example.com/p/A","language":"ru","merchant":"Чай <&>"},"refund":{"id":"09000000000000000000000000","reference":"re_1","amount":"0.01","currency":"RUB","asked_at":"2026-11-20T10:19:02.400Z"}}`},
+		{adapter.Test, a, nil, adapter.Paid, `{"call":"test","attempt":{"key":"K-2","project_id":"prj_1","payment_id":"01000000000000000000000000","number":2,"amount":"1500.00","currency":"RUB","begun_at":"2026-11-20T10:19:02.400Z","expires_at":"2026-11-20T11:19:02.400Z","return_url":"https://pay.example.com/p/A","language":"ru","merchant":"Чай <&>"},"outcome":"paid"}`},
+	} {
+		got, err := adapter.Encode(c.call, c.a, c.of, c.outcome)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s\n got %s, %v\nwant %s", c.call, got, err, c.want)
+		}
 	}
 }

@@ -1,12 +1,8 @@
 package adapter
 
 import (
-	"time"
-
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
-	"payledger/domain"
 	"payledger/notifier/connector"
 )
 
@@ -25,36 +21,10 @@ const (
 // Request is the body of a call. The call's name is part of it, so that where it
 // is signed, a call cannot be passed off as another.
 type Request struct {
-	Call    Call           `json:"call"`
-	Attempt Attempt        `json:"attempt"`
-	Refund  *RefundRequest `json:"refund,omitempty"`  // of Refund
-	Outcome Outcome        `json:"outcome,omitempty"` // of Test
-}
-
-// Attempt is a connector.Attempt as JSON.
-type Attempt struct {
-	Key       string          `json:"key"`
-	Project   string          `json:"project_id"`
-	Payment   domain.ID       `json:"payment_id"`
-	Number    int             `json:"number"`
-	Reference string          `json:"reference,omitempty"`
-	Amount    domain.Amount   `json:"amount"`
-	Currency  domain.Currency `json:"currency"`
-	BegunAt   domain.Instant  `json:"begun_at"`
-	ExpiresAt domain.Instant  `json:"expires_at"`
-	ReturnURL string          `json:"return_url"`
-	Language  string          `json:"language"`
-	Merchant  string          `json:"merchant"`
-	Receipt   jsontext.Value  `json:"receipt,omitempty"`
-}
-
-// RefundRequest is the request about a refund, besides the attempt whose money it is.
-type RefundRequest struct {
-	ID        domain.ID       `json:"id"`
-	Reference string          `json:"reference,omitempty"`
-	Amount    domain.Amount   `json:"amount"`
-	Currency  domain.Currency `json:"currency"`
-	AskedAt   domain.Instant  `json:"asked_at"`
+	Call    Call              `json:"call"`
+	Attempt connector.Attempt `json:"attempt"`
+	Refund  *connector.Refund `json:"refund,omitempty"`  // of Refund
+	Outcome Outcome           `json:"outcome,omitempty"` // of Test
 }
 
 // Outcome is what Test makes of an attempt that waits for its customer, or of the refund of a paid
@@ -74,15 +44,5 @@ const (
 
 // Encode writes the body of a call. of is the refund asked for, else nil.
 func Encode(call Call, a connector.Attempt, of *connector.Refund, outcome Outcome) ([]byte, error) {
-	r := Request{Call: call, Outcome: outcome, Attempt: Attempt{
-		Key: a.Key, Project: a.Project, Payment: a.Payment, Number: a.Number, Reference: a.Reference, Amount: a.Amount, Currency: a.Currency,
-		BegunAt: instant(a.BegunAt), ExpiresAt: instant(a.ExpiresAt), ReturnURL: a.ReturnURL, Language: a.Language, Merchant: a.Merchant,
-		Receipt: a.Receipt,
-	}}
-	if of != nil {
-		r.Refund = &RefundRequest{ID: of.ID, Reference: of.Reference, Amount: of.Amount, Currency: of.Currency, AskedAt: instant(of.AskedAt)}
-	}
-	return json.Marshal(r)
+	return json.Marshal(Request{Call: call, Attempt: a, Refund: of, Outcome: outcome})
 }
-
-func instant(t time.Time) domain.Instant { return domain.InstantOf(t) }

@@ -262,7 +262,7 @@ func (m *memory) Dispute(ref string) bool {
 	}
 	at.disputes = append(at.disputes, connector.DisputeState{
 		Reference: "dispute of " + ref + strconv.Itoa(len(at.disputes)), Outcome: domain.OutcomeDisputed, Reason: "fraudulent",
-		Amount: at.state.Amount, Currency: at.Currency, OpenedAt: at.BegunAt, EvidenceDueBy: at.BegunAt.AddDate(0, 0, 7),
+		Amount: at.state.Amount, Currency: at.Currency, OpenedAt: at.BegunAt.Time(), EvidenceDueBy: at.BegunAt.Time().AddDate(0, 0, 7),
 	})
 	m.sent = append(m.sent, m.Signed([]byte("dispute "+ref)))
 	return true

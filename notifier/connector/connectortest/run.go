@@ -83,7 +83,7 @@ func (b *bench) attemptOf(amount domain.Amount) connector.Attempt {
 		Project: "prj_connectortest",
 		Payment: payment, Number: 1, Key: fmt.Sprintf("%s-1", payment),
 		Amount: amount, Currency: domain.DefaultCurrency,
-		BegunAt: now, ExpiresAt: now.Add(time.Hour),
+		BegunAt: domain.InstantOf(now), ExpiresAt: domain.InstantOf(now.Add(time.Hour)),
 		ReturnURL: "https://pay.example.com/p/AAAAAAAAAAAAAAAAAAAAAA?returned=1",
 		Language:  "en", Merchant: "Tea & Кофе <Ltd>",
 		Receipt: fmt.Appendf(nil, `{"customer":{"email":%q},"items":[{"description":"Tea","quantity":"1","amount":{"value":%q,"currency":"RUB"},"vat_code":1}]}`, email, amount),

@@ -56,7 +56,7 @@ func (c *account) Begin(ctx context.Context, a connector.Attempt) (connector.Sta
 
 func sessionParams(a connector.Attempt) *api.CheckoutSessionCreateParams {
 	metadata := map[string]string{metaPayment: a.Payment.String(), metaProject: a.Project, metaAttempt: a.Key}
-	life := min(max(a.ExpiresAt.Sub(a.BegunAt), minLife), maxLife)
+	life := min(max(a.ExpiresAt.Time().Sub(a.BegunAt.Time()), minLife), maxLife)
 	return &api.CheckoutSessionCreateParams{
 		Mode:               api.String(api.CheckoutSessionModePayment),
 		PaymentMethodTypes: api.StringSlice([]string{"card"}),
@@ -67,7 +67,7 @@ func sessionParams(a connector.Attempt) *api.CheckoutSessionCreateParams {
 		ClientReferenceID: api.String(a.Key),
 		Metadata:          metadata,
 		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{Metadata: metadata},
-		ExpiresAt:         new(a.BegunAt.Add(life).Unix()),
+		ExpiresAt:         new(a.BegunAt.Add(life).Time().Unix()),
 		SuccessURL:        api.String(a.ReturnURL),
 		CancelURL:         api.String(a.ReturnURL),
 		LineItems: []*api.CheckoutSessionCreateLineItemParams{{

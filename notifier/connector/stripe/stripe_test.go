@@ -91,7 +91,7 @@ func attempt(t *testing.T) connector.Attempt {
 	payment := domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
 	return connector.Attempt{
 		Project: "prj_tea", Payment: payment, Number: 1, Key: payment.String() + "-1", Amount: 150_000, Currency: "EUR",
-		BegunAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour), ReturnURL: "https://pay.example.com/p/A?returned=1",
+		BegunAt: domain.InstantOf(time.Now()), ExpiresAt: domain.InstantOf(time.Now().Add(time.Hour)), ReturnURL: "https://pay.example.com/p/A?returned=1",
 		Language: "ru", Merchant: "Чай & Co", Receipt: []byte(`{"customer":{"email":"customer@example.com"}}`),
 	}
 }
@@ -103,7 +103,7 @@ func TestSession(t *testing.T) {
 	c := openAt(t, r.Stripe, r.ServeHTTP)
 	a := attempt(t)
 	s, err := c.Begin(t.Context(), a)
-	if err != nil || s.HandOff == nil || s.HandOff.Kind != domain.HandOffRedirect || !s.HandOff.ExpiresAt.Equal(time.Unix(a.ExpiresAt.Unix(), 0)) {
+	if err != nil || s.HandOff == nil || s.HandOff.Kind != domain.HandOffRedirect || !s.HandOff.ExpiresAt.Equal(time.Unix(a.ExpiresAt.Time().Unix(), 0)) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	form := r.last()
@@ -142,7 +142,7 @@ func TestSessionLife(t *testing.T) {
 		if _, err := c.Begin(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.last().Get("expires_at"); got != fmt.Sprint(a.BegunAt.Add(want).Unix()) {
+		if got := r.last().Get("expires_at"); got != fmt.Sprint(a.BegunAt.Add(want).Time().Unix()) {
 			t.Errorf("%s before the deadline the session ends at %s, want %s after its begin", left, got, want)
 		}
 	}

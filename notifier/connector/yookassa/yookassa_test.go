@@ -45,7 +45,7 @@ func attempt() connector.Attempt {
 	id, _ := domain.ParseID(paymentID)
 	return connector.Attempt{
 		Project: "prj_tea", Payment: id, Number: 1, Key: paymentID + "-1", Amount: 1500_00, Currency: "RUB",
-		BegunAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour), ReturnURL: returnURL, Language: "ru", Merchant: "Чай",
+		BegunAt: domain.InstantOf(time.Now()), ExpiresAt: domain.InstantOf(time.Now().Add(time.Hour)), ReturnURL: returnURL, Language: "ru", Merchant: "Чай",
 	}
 }
 
@@ -74,7 +74,7 @@ func paid(t *testing.T, f *yookassatest.Fake, c connector.Connector) connector.A
 
 func refundOf(a connector.Attempt) connector.Refund {
 	id, _ := domain.ParseID(refundID)
-	return connector.Refund{ID: id, Attempt: a, AskedAt: time.Now(), Amount: a.Amount, Currency: a.Currency}
+	return connector.Refund{ID: id, Attempt: a, AskedAt: domain.InstantOf(time.Now()), Amount: a.Amount, Currency: a.Currency}
 }
 
 func TestSettings(t *testing.T) {

@@ -107,7 +107,7 @@ var errNoHook = errors.New("the adapter does not offer /test, or not this outcom
 
 // attempt is a new attempt of a new payment.
 func (j *judge) attempt() connector.Attempt {
-	payment, now := j.ids.Next(), j.c.Now()
+	payment, now := j.ids.Next(), domain.InstantOf(j.c.Now())
 	return connector.Attempt{
 		Project: "prj_check", Payment: payment, Number: 1, Key: payment.String() + "-1", Amount: j.c.Amount, Currency: j.c.Currency,
 		BegunAt: now, ExpiresAt: now.Add(time.Hour), ReturnURL: "https://payledger.example.com/p/check?returned=1",
@@ -116,7 +116,7 @@ func (j *judge) attempt() connector.Attempt {
 }
 
 func (j *judge) refundOf(a connector.Attempt) connector.Refund {
-	return connector.Refund{ID: j.ids.Next(), Attempt: a, Amount: a.Amount, Currency: a.Currency, AskedAt: j.c.Now()}
+	return connector.Refund{ID: j.ids.Next(), Attempt: a, Amount: a.Amount, Currency: a.Currency, AskedAt: domain.InstantOf(j.c.Now())}
 }
 
 type call func(context.Context, connector.Attempt) (connector.State, error)
