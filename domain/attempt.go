@@ -20,6 +20,13 @@ const (
 	HandOffQR       HandOffKind = "qr"
 )
 
+// HandOff is how a customer gets from the payment's page to the provider.
+type HandOff struct {
+	Kind      HandOffKind `json:"kind"`
+	URL       string      `json:"url"`                 // redirect: where to; QR: what the code holds, also opened as a link on the device itself
+	ExpiresAt time.Time   `json:"expires_at,omitzero"` // zero: as long as the attempt is open
+}
+
 // The limits of attempts.
 const (
 	MaxAttempts = 20 // of a payment
@@ -86,7 +93,7 @@ func (p Payment) Uncollected() bool {
 }
 
 // AttemptError is the error of Decide for a command about attempts that the
-// payment does not allow.
+// payment does not allow, and of the beginning of an attempt that comes to nothing.
 type AttemptError struct{ Reason string }
 
 // The reasons of an AttemptError.
@@ -97,6 +104,8 @@ const (
 	AttemptConflict = "conflict" // the provider has given the same attempt another reference
 	AttemptSeen     = "seen"     // it was offered, so it cannot be abandoned
 	AttemptNoRoute  = "no_route" // the payment has no route yet
+	AttemptPaused   = "paused"   // the operator has paused the route, and an attempt would have to begin
+	AttemptEnded    = "ended"    // no money can come of it; another one may be begun
 )
 
 func (e *AttemptError) Error() string { return "the attempt is refused: " + e.Reason }

@@ -10,19 +10,6 @@ import (
 	"payledger/domain"
 )
 
-// HandOff is how a customer gets to the provider.
-type HandOff struct {
-	Kind domain.HandOffKind
-	URL  string // where to send the browser, or what the QR code holds
-}
-
-// ErrAttemptFailed: the provider has ended the attempt at once. Another may be
-// begun; the payment's state shows it.
-var ErrAttemptFailed = errors.New("the attempt failed")
-
-// ErrPaused: the operator has paused the route, and an attempt would have to begin.
-var ErrPaused = errors.New("the route is paused")
-
 // Obstacle is why customers cannot begin to pay although the payment is open.
 type Obstacle string
 
@@ -42,14 +29,14 @@ type Attempts interface {
 	Obstacle(domain.Payment) Obstacle
 
 	// Begin continues the payment's open attempt, or begins one, and returns the hand-off: the same
-	// for the same attempt, nil when the customer has only to wait. Errors: ErrAttemptFailed,
-	// ErrPaused, a *domain.AttemptError; any other means that the provider cannot be reached, and that
-	// the same may be tried again.
-	Begin(ctx context.Context, payment domain.ID, language, merchant string) (*HandOff, error)
+	// for the same attempt, nil when the customer has only to wait. An error other than a
+	// *domain.AttemptError means that the provider cannot be reached, and that the same may be tried
+	// again.
+	Begin(ctx context.Context, payment domain.ID, language, merchant string) (*domain.HandOff, error)
 
 	// Shown is the hand-off of the open attempt if it is cached; nil if not. It never calls the
 	// provider.
-	Shown(payment domain.ID, attempt int) *HandOff
+	Shown(payment domain.ID, attempt int) *domain.HandOff
 
 	// Wake has the provider asked soon what became of the attempt.
 	Wake(payment domain.ID)
@@ -106,9 +93,9 @@ func (h *handler) handOver(v *visit, p domain.Payment, form string) error {
 		switch {
 		case errors.As(err, &refused) && refused.Reason == domain.AttemptTooMany:
 			return &failure{status: http.StatusConflict, why: tooManyAttempts}
-		case errors.Is(err, ErrPaused):
+		case errors.As(err, &refused) && refused.Reason == domain.AttemptPaused:
 			return payingPaused()
-		case errors.As(err, &refused), errors.Is(err, ErrAttemptFailed):
+		case errors.As(err, &refused):
 		case err != nil:
 			return &failure{
 				status: http.StatusServiceUnavailable, why: providerDown, retryAfter: 5, form: form,

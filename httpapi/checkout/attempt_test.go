@@ -16,9 +16,9 @@ type counter struct {
 	*world
 
 	name   string
-	hand   *HandOff // of each attempt; nil: the customer only waits
-	shown  bool     // whether it is at hand later
-	refuse error    // what Begin answers
+	hand   *domain.HandOff // of each attempt; nil: the customer only waits
+	shown  bool            // whether it is at hand later
+	refuse error           // what Begin answers
 	woken  int
 }
 
@@ -26,7 +26,7 @@ func (c *counter) Provider(string) (string, bool) { return c.name, true }
 
 func (c *counter) Obstacle(domain.Payment) Obstacle { return "" }
 
-func (c *counter) Begin(_ context.Context, id domain.ID, language, merchant string) (*HandOff, error) {
+func (c *counter) Begin(_ context.Context, id domain.ID, language, merchant string) (*domain.HandOff, error) {
 	if c.refuse != nil {
 		return nil, c.refuse
 	}
@@ -40,7 +40,7 @@ func (c *counter) Begin(_ context.Context, id domain.ID, language, merchant stri
 	return c.hand, err
 }
 
-func (c *counter) Shown(domain.ID, int) *HandOff {
+func (c *counter) Shown(domain.ID, int) *domain.HandOff {
 	if !c.shown {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (c *counter) Wake(domain.ID) { c.woken++ }
 
 func newCounter(t *testing.T) (*counter, http.Handler) {
 	t.Helper()
-	c := &counter{world: newWorld(t), name: "Stripe", hand: &HandOff{Kind: domain.HandOffRedirect, URL: "https://pay.example.net/1"}}
+	c := &counter{world: newWorld(t), name: "Stripe", hand: &domain.HandOff{Kind: domain.HandOffRedirect, URL: "https://pay.example.net/1"}}
 	h := c.serve(Config{Views: c.world, Links: c.links, Now: c.now, PublicURL: "https://pay.example.com", Attempts: c})
 	return c, h
 }
@@ -86,7 +86,7 @@ func TestCustomersAreHandedOver(t *testing.T) {
 
 	// The provider ends the attempt; another leads to another page.
 	c.do(id, domain.FailAttempt{Number: 1, Reason: "card_declined"})
-	c.hand = &HandOff{Kind: domain.HandOffRedirect, URL: "https://pay.example.net/2"}
+	c.hand = &domain.HandOff{Kind: domain.HandOffRedirect, URL: "https://pay.example.net/2"}
 	c.pass(time.Second)
 	rec = get(h, path)
 	if !strings.Contains(rec.Body.String(), `data-state="declined"`) || !strings.Contains(rec.Body.String(), "Stripe") {
@@ -153,7 +153,7 @@ func TestCustomersComeBack(t *testing.T) {
 func TestCustomersScan(t *testing.T) {
 	t.Parallel()
 	c, h := newCounter(t)
-	c.hand, c.shown = &HandOff{Kind: domain.HandOffQR, URL: "https://qr.example.net/AS1?type=01&sum=150000"}, true
+	c.hand, c.shown = &domain.HandOff{Kind: domain.HandOffQR, URL: "https://qr.example.net/AS1?type=01&sum=150000"}, true
 	id := c.create(domain.AwaitingPayment)
 	path := c.path(id)
 	rec := send(h, path, formToken(t, h, path), "")
@@ -185,7 +185,7 @@ func TestCustomersCannotBeHandedOver(t *testing.T) {
 		{errors.New("the provider is away"), http.StatusServiceUnavailable, true},
 		{&domain.AttemptError{Reason: domain.AttemptTooMany}, http.StatusConflict, false},
 		{&domain.AttemptError{Reason: domain.AttemptTooLate}, http.StatusSeeOther, false},
-		{ErrAttemptFailed, http.StatusSeeOther, false},
+		{&domain.AttemptError{Reason: domain.AttemptEnded}, http.StatusSeeOther, false},
 	} {
 		c.refuse = test.err
 		rec := send(h, path, formToken(t, h, path), "")

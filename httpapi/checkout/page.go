@@ -245,7 +245,7 @@ func (h *handler) pageOf(v *visit, p domain.Payment, project projects.Project) (
 }
 
 // shown is the hand-off of the payment's open attempt, where it is at hand.
-func (h *handler) shown(p domain.Payment) *HandOff {
+func (h *handler) shown(p domain.Payment) *domain.HandOff {
 	a, ok := p.OpenAttempt()
 	if !ok || h.Attempts == nil {
 		return nil

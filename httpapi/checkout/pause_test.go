@@ -16,12 +16,12 @@ type provided struct {
 	begin    error
 }
 
-func (p provided) Provider(string) (string, bool)   { return "Bank", p.obstacle != RouteGone }
-func (p provided) Obstacle(domain.Payment) Obstacle { return p.obstacle }
-func (provided) Shown(domain.ID, int) *HandOff      { return nil }
-func (provided) Wake(domain.ID)                     {}
-func (p provided) Begin(context.Context, domain.ID, string, string) (*HandOff, error) {
-	return &HandOff{Kind: domain.HandOffRedirect, URL: "https://bank.example/pay"}, p.begin
+func (p provided) Provider(string) (string, bool)     { return "Bank", p.obstacle != RouteGone }
+func (p provided) Obstacle(domain.Payment) Obstacle   { return p.obstacle }
+func (provided) Shown(domain.ID, int) *domain.HandOff { return nil }
+func (provided) Wake(domain.ID)                       {}
+func (p provided) Begin(context.Context, domain.ID, string, string) (*domain.HandOff, error) {
+	return &domain.HandOff{Kind: domain.HandOffRedirect, URL: "https://bank.example/pay"}, p.begin
 }
 
 // behind is the page of a world whose route has the obstacle.
@@ -59,7 +59,7 @@ func TestPausedRoute(t *testing.T) {
 	id := w.create(domain.AwaitingPayment)
 	token := formToken(t, behind(w, ""), w.path(id))
 	raced := w.handler(false)
-	raced.Attempts = provided{begin: ErrPaused}
+	raced.Attempts = provided{begin: &domain.AttemptError{Reason: domain.AttemptPaused}}
 	for name, h := range map[string]http.Handler{"before": h, "in between": raced} {
 		rec := send(h, w.path(id), token, "", "Accept-Language", "ru")
 		if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") != "30" ||

@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -139,7 +138,7 @@ const maxLookError = 300
 
 // tried notes the end of a try. The end of an attempt is no error.
 func (t *task) tried(err error) {
-	if errors.As(err, new(*FailedError)) {
+	if ended(err) {
 		err = nil
 	}
 	t.all.mu.Lock()

@@ -10,11 +10,13 @@ import (
 	"payledger/notifier/health"
 )
 
-// FailedError: the attempt that the customer asked for has failed. Another may be
-// begun.
-type FailedError struct{ Reason string }
+var errPaused = &domain.AttemptError{Reason: domain.AttemptPaused}
 
-func (e *FailedError) Error() string { return "the attempt failed: " + e.Reason }
+// ended reports whether an attempt has come to nothing, which is recorded.
+func ended(err error) bool {
+	e, ok := errors.AsType[*domain.AttemptError](err)
+	return ok && e.Reason == domain.AttemptEnded
+}
 
 // errAnotherKey: the attempt was replaced under another key, unseen by the customer.
 var errAnotherKey = errors.New("the attempt's key is spent")
@@ -27,10 +29,9 @@ var errAnotherKey = errors.New("the attempt's key is spent")
 // language and merchant are what the customer reads at the provider. A call that was begun
 // continues when ctx ends.
 //
-// Errors: ErrNoConnector; ErrPaused, when an attempt would have to begin; ErrDown, also of a
-// provider that did not answer: the attempt stays open, and Begin may be called again; a
-// *FailedError; a *domain.AttemptError; those of the store.
-func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant string) (*connector.HandOff, error) {
+// Errors: ErrNoConnector; ErrDown, also of a provider that did not answer: the attempt stays
+// open, and Begin may be called again; a *domain.AttemptError; those of the store.
+func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant string) (*domain.HandOff, error) {
 	t, err := c.tasks.lock(ctx, id)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 		}
 	}
 	if !open && c.config.Paused(p.Route) {
-		return nil, ErrPaused
+		return nil, errPaused
 	}
 	if !health.Pause(ctx, t.rest()) {
 		return nil, ctx.Err()
@@ -69,7 +70,7 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 	}
 	defer leave()
 	for range 2 { // the second time with another key
-		var h *connector.HandOff
+		var h *domain.HandOff
 		h, err = c.handOver(ctx, t, conn, p, language, merchant)
 		t.tried(err)
 		if !errors.Is(err, errAnotherKey) {
@@ -77,7 +78,7 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 			return h, c.forCustomer(p, err)
 		}
 		if c.config.Paused(p.Route) {
-			return nil, ErrPaused
+			return nil, errPaused
 		}
 	}
 	return nil, c.forCustomer(p, err)
@@ -85,13 +86,13 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 
 // Shown is where the customer of the payment's attempt was sent, if that is in
 // memory and still good; nil if not. No provider is asked.
-func (c *Collector) Shown(id domain.ID, attempt int) *connector.HandOff {
+func (c *Collector) Shown(id domain.ID, attempt int) *domain.HandOff {
 	return c.tasks.shown(id, attempt)
 }
 
 func (c *Collector) handOver(
 	ctx context.Context, t *task, conn connector.Connector, p domain.Payment, language, merchant string,
-) (*connector.HandOff, error) {
+) (*domain.HandOff, error) {
 	r, err := c.execute(ctx, p, func(event domain.ID) domain.PaymentCommand {
 		return domain.BeginAttempt{At: domain.IDTime(event), Language: language, Merchant: merchant}
 	})
@@ -114,10 +115,7 @@ func (c *Collector) handOver(
 
 // forCustomer is the error as a customer may see it; others are logged.
 func (c *Collector) forCustomer(p domain.Payment, err error) error {
-	var failed *FailedError
-	var refused *domain.AttemptError
-	switch {
-	case err == nil, errors.As(err, &failed), errors.As(err, &refused):
+	if err == nil || errors.As(err, new(*domain.AttemptError)) {
 		return err
 	}
 	c.config.Log.Warn().Err(err).Str("route", p.Route).Stringer("payment", p.ID).Msg("a customer could not be redirected to the provider")
@@ -125,7 +123,7 @@ func (c *Collector) forCustomer(p domain.Payment, err error) error {
 }
 
 // offer makes a begun attempt at its provider, and records what it answered.
-func (c *Collector) offer(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*connector.HandOff, error) {
+func (c *Collector) offer(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*domain.HandOff, error) {
 	var st connector.State
 	err := c.call(ctx, p, "begin", func(ctx context.Context) (err error) {
 		st, err = conn.Begin(ctx, c.attemptOf(p, a))
@@ -146,7 +144,7 @@ func (c *Collector) offer(ctx context.Context, t *task, conn connector.Connector
 		return nil, err
 	}
 	command := domain.OfferAttempt{Number: a.Number, Reference: st.Reference}
-	if st.Phase == connector.Open && st.HandOff != nil && st.HandOff.Validate() == nil {
+	if st.Phase == connector.Open && st.HandOff != nil && connector.ValidHandOff(*st.HandOff) == nil {
 		command.HandOff = st.HandOff.Kind
 		if !st.HandOff.ExpiresAt.IsZero() {
 			command.ExpiresAt = domain.InstantOf(st.HandOff.ExpiresAt)

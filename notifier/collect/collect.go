@@ -220,9 +220,5 @@ func (c *Collector) attemptOf(p domain.Payment, a domain.Attempt) connector.Atte
 	}
 }
 
-var (
-	// ErrNoConnector: the payment's route has no connector that makes attempts.
-	ErrNoConnector = errors.New("the payment's route has no connector that makes attempts")
-	// ErrPaused: the operator has paused the payment's route.
-	ErrPaused = errors.New("the payment's route is paused")
-)
+// ErrNoConnector: the payment's route has no connector that makes attempts.
+var ErrNoConnector = errors.New("the payment's route has no connector that makes attempts")

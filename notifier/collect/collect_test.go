@@ -475,7 +475,7 @@ func TestPausedRoute(t *testing.T) {
 		open, fresh := w.payable(time.Hour), w.payable(time.Hour)
 		first := w.pressed(open)
 		w.paused.set(true)
-		if _, err := w.press(fresh); !errors.Is(err, ErrPaused) {
+		if _, err := w.press(fresh); !errors.Is(err, errPaused) {
 			w.Errorf("pressed: %v", err)
 		}
 		if n := len(w.Payment(w.T, fresh).Attempts); n != 0 {
@@ -504,7 +504,7 @@ func TestPausedRouteBeginsNoSecondKey(t *testing.T) {
 			w.Fatal("the provider answered")
 		}
 		w.paused.set(true)
-		if _, err := w.press(id); !errors.Is(err, ErrPaused) {
+		if _, err := w.press(id); !errors.Is(err, errPaused) {
 			w.Errorf("pressed: %v", err)
 		}
 		if a := w.Payment(w.T, id).Attempts; len(a) != 1 || a[0].Status != domain.AttemptFailed {

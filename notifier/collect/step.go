@@ -79,7 +79,7 @@ func (c *Collector) attempt(ctx context.Context, t *task, conn connector.Connect
 	default:
 		_, err = c.offer(ctx, t, conn, p, a)
 	}
-	if errors.As(err, new(*FailedError)) || errors.Is(err, errAnotherKey) {
+	if ended(err) || errors.Is(err, errAnotherKey) {
 		return nil // its end is recorded
 	}
 	return err
@@ -87,7 +87,7 @@ func (c *Collector) attempt(ctx context.Context, t *task, conn connector.Connect
 
 // poll asks the provider about an offered attempt, or cancels it where it must not be paid any
 // more, and records the answer.
-func (c *Collector) poll(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*connector.HandOff, error) {
+func (c *Collector) poll(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*domain.HandOff, error) {
 	st, err := c.ask(ctx, conn, p, a, t.unwanted == a.Number)
 	t.polled = c.config.Now()
 	closed := t.polled.Sub(p.DoorCloses().Time())
@@ -124,7 +124,7 @@ func (c *Collector) ask(
 }
 
 // settle records the provider's word on an attempt.
-func (c *Collector) settle(ctx context.Context, t *task, p domain.Payment, a domain.Attempt, st connector.State) (*connector.HandOff, error) {
+func (c *Collector) settle(ctx context.Context, t *task, p domain.Payment, a domain.Attempt, st connector.State) (*domain.HandOff, error) {
 	if st.Reference != a.Reference {
 		return nil, fmt.Errorf("the connector answers for the reference %q when asked for %q", st.Reference, a.Reference)
 	}
@@ -132,7 +132,7 @@ func (c *Collector) settle(ctx context.Context, t *task, p domain.Payment, a dom
 	case connector.Open:
 		h := st.HandOff
 		if h != nil {
-			if err := h.Validate(); err != nil {
+			if err := connector.ValidHandOff(*h); err != nil {
 				c.config.Log.Error().Err(err).Str("route", p.Route).Stringer("payment", p.ID).
 					Msg("no customer can be sent where the provider wants; the attempt is cancelled")
 				t.unwanted = a.Number
@@ -173,11 +173,10 @@ func (c *Collector) collected(ctx context.Context, p domain.Payment, a domain.At
 }
 
 // failed records that no money can come of an attempt; the error is a
-// *FailedError, or that of the store.
+// *domain.AttemptError, or that of the store.
 func (c *Collector) failed(ctx context.Context, p domain.Payment, a domain.Attempt, reason string) error {
-	code := connector.ReasonCode(reason)
-	if err := c.fail(ctx, p, a, code); err != nil {
+	if err := c.fail(ctx, p, a, connector.ReasonCode(reason)); err != nil {
 		return err
 	}
-	return &FailedError{Reason: code}
+	return &domain.AttemptError{Reason: domain.AttemptEnded}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/tidwall/btree"
 
 	"payledger/domain"
-	"payledger/notifier/connector"
 )
 
 // task is a payment in memory.
@@ -21,7 +20,7 @@ type task struct {
 	queued bool // it is in tasks.order, which due must not change in
 	users  int  // goroutines that have the lock or wait for it
 
-	handOff *connector.HandOff // of the attempt of this number; nil: not known
+	handOff *domain.HandOff // of the attempt of this number; nil: not known
 	attempt int
 
 	tries     int
@@ -194,14 +193,14 @@ func (t *task) next(pause time.Duration) {
 }
 
 // keep remembers where the customer of an attempt was sent.
-func (t *task) keep(attempt int, h *connector.HandOff) {
+func (t *task) keep(attempt int, h *domain.HandOff) {
 	t.all.mu.Lock()
 	defer t.all.mu.Unlock()
 	t.attempt, t.handOff = attempt, h
 }
 
 // shown is the hand-off of the attempt, if it is in memory and still good.
-func (ts *tasks) shown(id domain.ID, attempt int) *connector.HandOff {
+func (ts *tasks) shown(id domain.ID, attempt int) *domain.HandOff {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.byID[id]

@@ -147,7 +147,7 @@ func (w *world) payable(lifetime time.Duration) domain.ID {
 }
 
 // press is a customer pressing Pay.
-func (w *world) press(id domain.ID) (*connector.HandOff, error) {
+func (w *world) press(id domain.ID) (*domain.HandOff, error) {
 	return w.now.Begin(w.Context(), id, "ru", "Shop")
 }
 

@@ -59,14 +59,7 @@ type State struct {
 
 	// HandOff sends the customer on, while Open; nil: the customer needs no more
 	// than to wait.
-	HandOff *HandOff
-}
-
-// HandOff is how a customer gets from the payment's page to the provider.
-type HandOff struct {
-	Kind      domain.HandOffKind `json:"kind"`
-	URL       string             `json:"url"`                 // redirect: where to; QR: what the code holds, also opened as a link on the device itself
-	ExpiresAt time.Time          `json:"expires_at,omitzero"` // zero: as long as the attempt is open
+	HandOff *domain.HandOff
 }
 
 // The longest URL of a hand-off, in bytes: of a redirect, and of a QR code, which
@@ -76,9 +69,9 @@ const (
 	MaxQR       = 1024
 )
 
-// Validate checks that a browser may be sent there: https, an absolute URL
+// ValidHandOff checks that a browser may be sent there: https, an absolute URL
 // without a password, and a public name or address.
-func (h HandOff) Validate() error {
+func ValidHandOff(h domain.HandOff) error {
 	most := MaxRedirect
 	switch h.Kind {
 	case domain.HandOffRedirect:

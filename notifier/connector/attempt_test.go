@@ -49,16 +49,16 @@ func TestHandOffsLeadToPublicPlaces(t *testing.T) {
 		"":                                                            false,
 		"https://pay.example.com/" + strings.Repeat("a", connector.MaxRedirect): false,
 	} {
-		h := connector.HandOff{Kind: domain.HandOffRedirect, URL: url}
-		if err := h.Validate(); (err == nil) != ok {
+		h := domain.HandOff{Kind: domain.HandOffRedirect, URL: url}
+		if err := connector.ValidHandOff(h); (err == nil) != ok {
 			t.Errorf("%.60q: %v", url, err)
 		}
 	}
 	long := "https://qr.nspk.ru/" + strings.Repeat("A", connector.MaxQR)
-	if err := (connector.HandOff{Kind: domain.HandOffQR, URL: long}).Validate(); err == nil {
+	if err := connector.ValidHandOff(domain.HandOff{Kind: domain.HandOffQR, URL: long}); err == nil {
 		t.Error("a QR code that nobody can scan")
 	}
-	if err := (connector.HandOff{Kind: "form", URL: "https://pay.example.com/"}).Validate(); err == nil {
+	if err := connector.ValidHandOff(domain.HandOff{Kind: "form", URL: "https://pay.example.com/"}); err == nil {
 		t.Error("an unknown kind")
 	}
 }

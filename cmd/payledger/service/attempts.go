@@ -33,18 +33,6 @@ func (a attempts) Provider(route string) (name string, ok bool) {
 	return "", true
 }
 
-// Begin hands a customer over.
-func (a attempts) Begin(ctx context.Context, payment domain.ID, language, merchant string) (*checkout.HandOff, error) {
-	h, err := a.Collector.Begin(ctx, payment, language, merchant)
-	if _, failed := errors.AsType[*collect.FailedError](err); failed {
-		return nil, checkout.ErrAttemptFailed
-	}
-	if errors.Is(err, collect.ErrPaused) {
-		return nil, checkout.ErrPaused
-	}
-	return handOff(h), err
-}
-
 // Obstacle is what keeps the payment's customer from paying.
 func (a attempts) Obstacle(p domain.Payment) checkout.Obstacle {
 	if p.Route == "" {
@@ -60,18 +48,6 @@ func (a attempts) Obstacle(p domain.Payment) checkout.Obstacle {
 		return checkout.RouteGone
 	}
 	return ""
-}
-
-// Shown is the hand-off of the attempt where it is in memory.
-func (a attempts) Shown(payment domain.ID, attempt int) *checkout.HandOff {
-	return handOff(a.Collector.Shown(payment, attempt))
-}
-
-func handOff(h *connector.HandOff) *checkout.HandOff {
-	if h == nil {
-		return nil
-	}
-	return &checkout.HandOff{Kind: h.Kind, URL: h.URL}
 }
 
 // ask has the provider of a payment asked now, for the operator.

@@ -38,8 +38,8 @@ type Answer struct {
 	Amount    domain.Amount   `json:"amount,omitzero"`
 	Currency  domain.Currency `json:"currency,omitempty"`
 
-	HandOff *connector.HandOff `json:"hand_off,omitempty"` // of an open attempt
-	Refunds []Answer           `json:"refunds,omitempty"`  // of an attempt
+	HandOff *domain.HandOff `json:"hand_off,omitempty"` // of an open attempt
+	Refunds []Answer        `json:"refunds,omitempty"`  // of an attempt
 
 	Disputes []Dispute `json:"disputes,omitempty"` // of an attempt
 
@@ -120,7 +120,7 @@ func (a Answer) state() (connector.State, error) {
 	switch a.Phase {
 	case connector.Open:
 		if s.HandOff = a.HandOff; s.HandOff != nil {
-			if err := s.HandOff.Validate(); err != nil {
+			if err := connector.ValidHandOff(*s.HandOff); err != nil {
 				return s, err
 			}
 		}

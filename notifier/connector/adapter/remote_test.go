@@ -66,7 +66,7 @@ func state(t *testing.T, s connector.State) {
 	switch {
 	case s.Reference == "" || len(s.Reference) > domain.MaxReference || strings.ContainsFunc(s.Reference, unicode.IsControl),
 		(s.Phase == connector.Paid) != (s.Amount > 0), (s.Phase == connector.Paid) != (s.Currency != ""),
-		s.Phase != connector.Open && s.HandOff != nil, s.HandOff != nil && s.HandOff.Validate() != nil:
+		s.Phase != connector.Open && s.HandOff != nil, s.HandOff != nil && connector.ValidHandOff(*s.HandOff) != nil:
 		t.Errorf("%+v", s)
 	}
 	reason(t, s.Phase, s.Reason)

@@ -82,7 +82,7 @@ func (m *memory) Begin(ctx context.Context, a connector.Attempt) (connector.Stat
 		return connector.State{}, &connector.SpentKeyError{Err: errServer}
 	case !known:
 		ref = fmt.Sprintf("attempt %d", len(m.attempts))
-		s := connector.State{Reference: ref, Phase: connector.Open, HandOff: &connector.HandOff{Kind: domain.HandOffRedirect, URL: "https://pay.example.com/" + strconv.Itoa(len(m.attempts))}}
+		s := connector.State{Reference: ref, Phase: connector.Open, HandOff: &domain.HandOff{Kind: domain.HandOffRedirect, URL: "https://pay.example.com/" + strconv.Itoa(len(m.attempts))}}
 		m.keys[a.Key], m.attempts[ref] = ref, &attempt{Attempt: a, state: s}
 	}
 	return m.attempts[ref].state, after

@@ -168,7 +168,7 @@ func (b *bench) state(s connector.State) {
 	switch s.Phase {
 	case connector.Open:
 		if s.HandOff != nil {
-			if err := s.HandOff.Validate(); err != nil {
+			if err := connector.ValidHandOff(*s.HandOff); err != nil {
 				b.Error(err)
 			}
 		}

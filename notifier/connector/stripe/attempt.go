@@ -159,7 +159,7 @@ func state(s *api.CheckoutSession, a connector.Attempt) (connector.State, error)
 	case s.Status == api.CheckoutSessionStatusExpired:
 		st.Phase, st.Reason = connector.Closed, "expired"
 	case s.Status == api.CheckoutSessionStatusOpen:
-		st.HandOff = &connector.HandOff{Kind: domain.HandOffRedirect, URL: s.URL, ExpiresAt: time.Unix(s.ExpiresAt, 0).UTC()}
+		st.HandOff = &domain.HandOff{Kind: domain.HandOffRedirect, URL: s.URL, ExpiresAt: time.Unix(s.ExpiresAt, 0).UTC()}
 	case s.Status == api.CheckoutSessionStatusComplete: // and unpaid: Stripe is still at it
 	default:
 		return connector.State{}, errors.New("Stripe answers with a Checkout Session of a status that is not known")

@@ -101,13 +101,13 @@ func (p payment) state() (connector.State, error) {
 }
 
 // handOff is where the customer goes; nil where YooKassa names no place.
-func (c *confirmation) handOff() *connector.HandOff {
+func (c *confirmation) handOff() *domain.HandOff {
 	switch {
 	case c == nil:
 	case c.Type == byRedirect && c.URL != "":
-		return &connector.HandOff{Kind: domain.HandOffRedirect, URL: c.URL}
+		return &domain.HandOff{Kind: domain.HandOffRedirect, URL: c.URL}
 	case c.Type == byQR && c.Data != "":
-		return &connector.HandOff{Kind: domain.HandOffQR, URL: c.Data}
+		return &domain.HandOff{Kind: domain.HandOffQR, URL: c.Data}
 	}
 	return nil
 }
