@@ -29,6 +29,14 @@ type Work struct {
 	Since Instant  `json:"since"`
 }
 
+// Looks is how a payment is followed at its provider. It is in the memory of a running server, and
+// counts from when the payment was loaded.
+type Looks struct {
+	Tries     int      `json:"tries"`
+	LastError string   `json:"last_error,omitzero"` // of the last try, or why there is none
+	NextTry   *Instant `json:"next_try"`            // null: not known
+}
+
 // Outstanding is how much of a payment is open at the provider of its route: the
 // payment's Work, counted.
 type Outstanding struct {

@@ -76,7 +76,7 @@ type Config struct {
 	Running *domain.Limits
 
 	// Looks says how a payment is followed at its provider. nil: no server runs.
-	Looks func(domain.Payment) wire.Looks
+	Looks func(domain.Payment) domain.Looks
 }
 
 func (a *admin) routes() []edge.Route {

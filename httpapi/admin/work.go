@@ -19,7 +19,7 @@ func (a *admin) listOpenWork(x *edge.Exchange) error {
 	}
 	rows := []wire.OpenWork{}
 	for _, p := range page.payments {
-		var looks wire.Looks
+		var looks domain.Looks
 		if a.cfg.Looks != nil {
 			looks = a.cfg.Looks(p)
 		}

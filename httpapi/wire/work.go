@@ -8,15 +8,7 @@ type OpenWork struct {
 	PaymentID domain.ID `json:"payment_id"`
 	Route     string    `json:"route"`
 	domain.Work
-	Looks
-}
-
-// Looks is how a payment is followed at its provider. It is in the memory of a running server, and
-// counts from when the payment was loaded.
-type Looks struct {
-	Tries     int             `json:"tries"`
-	LastError string          `json:"last_error,omitzero"` // of the last try, or why there is none
-	NextTry   *domain.Instant `json:"next_try"`            // null: not known
+	domain.Looks
 }
 
 // ConnectorStatus is what a route's connector does.

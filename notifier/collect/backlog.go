@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"payledger/domain"
 )
@@ -109,28 +108,22 @@ func (c *Collector) scan(ctx context.Context) error {
 	return nil
 }
 
-// Looks is how a payment is followed.
-type Looks struct {
-	Tries int       // since the payment is in memory
-	Error string    // of the last try, "" if it went well
-	Next  time.Time // zero: it is not in memory
-}
-
 // noConnector is the error of a payment that is open on a route without one.
 const noConnector = "no connector asks this route's provider: the end has to come as a signal"
 
 // Looks is how an uncollected payment is followed.
-func (c *Collector) Looks(p domain.Payment) Looks {
+func (c *Collector) Looks(p domain.Payment) domain.Looks {
 	if _, ok := c.config.Routes.Connector(p.Route); !ok {
-		return Looks{Error: noConnector}
+		return domain.Looks{LastError: noConnector}
 	}
 	c.tasks.mu.Lock()
 	defer c.tasks.mu.Unlock()
 	t := c.tasks.byID[p.ID]
-	if t == nil {
-		return Looks{}
+	if t == nil || t.due.IsZero() {
+		return domain.Looks{}
 	}
-	return Looks{Tries: t.tries, Error: t.lastError, Next: t.due}
+	next := domain.InstantOf(t.due)
+	return domain.Looks{Tries: t.tries, LastError: t.lastError, NextTry: &next}
 }
 
 // maxLookError is the longest text of an error, in bytes.

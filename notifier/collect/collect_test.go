@@ -414,7 +414,7 @@ func TestRoutesWithoutAConnector(t *testing.T) {
 		if b := w.now.Backlogs()["elsewhere"]; b.Lost != 1 || b.Work[domain.WorkRefund] != 1 {
 			w.Errorf("of the route that nobody configured: %+v", b)
 		}
-		if said := w.now.Degraded(); len(said) != 1 || w.now.Looks(w.Payment(w.T, id)).Error != noConnector {
+		if said := w.now.Degraded(); len(said) != 1 || w.now.Looks(w.Payment(w.T, id)).LastError != noConnector {
 			w.Errorf("%q", said)
 		}
 	})
@@ -433,12 +433,12 @@ func TestBacklogs(t *testing.T) {
 			w.Errorf("%+v", b)
 		}
 		looks := w.now.Looks(w.Payment(w.T, open))
-		if looks.Tries < 3 || looks.Error == "" || !looks.Next.After(time.Now()) {
+		if looks.Tries < 3 || looks.LastError == "" || looks.NextTry == nil || *looks.NextTry <= domain.InstantOf(time.Now()) {
 			w.Errorf("%+v", looks)
 		}
 		w.provider.Fault(connectortest.Down, 0, 0)
 		after(10 * time.Minute)
-		if looks := w.now.Looks(w.Payment(w.T, open)); looks.Error != "" {
+		if looks := w.now.Looks(w.Payment(w.T, open)); looks.LastError != "" {
 			w.Errorf("%+v", looks)
 		}
 		if b := w.now.Backlogs()[route]; b.Work[domain.WorkCancel] != 0 {

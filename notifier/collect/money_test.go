@@ -251,7 +251,7 @@ func TestARefundOfAnotherAmount(t *testing.T) {
 		w.provider.SettleRefund(w.refund(id), true)
 		after(time.Hour)
 		p := w.Payment(w.T, id)
-		if looks := w.now.Looks(p); p.Refunds[0].Status != domain.RefundPending || looks.Error == "" {
+		if looks := w.now.Looks(p); p.Refunds[0].Status != domain.RefundPending || looks.LastError == "" {
 			w.Errorf("%+v, %+v", p.Refunds, looks)
 		}
 	})

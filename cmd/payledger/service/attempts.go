@@ -8,7 +8,6 @@ import (
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	"payledger/httpapi/checkout"
-	"payledger/httpapi/wire"
 	"payledger/notifier/collect"
 	"payledger/notifier/connector"
 )
@@ -57,17 +56,6 @@ func (a *app) ask(ctx context.Context, payment domain.ID) error {
 		return &domain.Refusal{Code: domain.NoConnector}
 	}
 	return err
-}
-
-// looks is how the payment is followed, for the operator.
-func (a *app) looks(p domain.Payment) wire.Looks {
-	l := a.collector.Looks(p)
-	shown := wire.Looks{Tries: l.Tries, LastError: l.Error}
-	if !l.Next.IsZero() {
-		next := domain.InstantOf(l.Next)
-		shown.NextTry = &next
-	}
-	return shown
 }
 
 // notifications are the routes' connectors as those who send notifications reach

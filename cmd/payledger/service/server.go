@@ -145,7 +145,7 @@ func (a *app) adminHandler() (http.Handler, error) {
 	}
 	c.PublicURL = adminURL
 	if a.metrics != nil { // what only a running server has
-		c.Status, c.Parked, c.Routes, c.Ask, c.Looks, c.Running = a.status, a.enforcer.Parked(), a.routes, a.ask, a.looks, &a.Limits
+		c.Status, c.Parked, c.Routes, c.Ask, c.Looks, c.Running = a.status, a.enforcer.Parked(), a.routes, a.ask, a.collector.Looks, &a.Limits
 		c.Sandbox = a.sandbox()
 	}
 	if a.node != nil {
