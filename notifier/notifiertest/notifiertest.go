@@ -31,14 +31,10 @@ func MeasuredRelay(c *bus.Conn, b *bustest.Book, metrics prometheus.Registerer) 
 // Workers makes the workers, with the sandbox as the only route.
 func Workers(tb testing.TB, b *bustest.Book) *worker.Workers {
 	tb.Helper()
-	w, err := worker.New(worker.Config{
-		Ledger: b.Ledger, IDs: b.IDs, Now: b.Now,
-		Table: domain.SandboxTable, Unrouted: bustest.Views{Book: b}, Due: bustest.Views{Book: b}, Log: healthtest.Log(tb),
+	return worker.New(worker.Config{
+		Ledger: b.Ledger, IDs: b.IDs, Now: b.Now, Table: func() (inUse, _ domain.RoutingTable) { return domain.SandboxTable(), nil },
+		Unrouted: bustest.Views{Book: b}, Due: bustest.Views{Book: b}, Log: healthtest.Log(tb),
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return w
 }
 
 // Enforcer makes an enforcer.

@@ -19,8 +19,7 @@ import (
 type router struct {
 	executor
 
-	table func() domain.RoutingTable
-	split func(domain.RoutingTable) (inUse, paused domain.RoutingTable)
+	table func() (inUse, paused domain.RoutingTable)
 	again <-chan struct{}
 	held  prometheus.Counter
 
@@ -33,11 +32,8 @@ const (
 )
 
 func newRouter(c Config) *router {
-	if c.Split == nil {
-		c.Split = func(t domain.RoutingTable) (inUse, paused domain.RoutingTable) { return t, nil }
-	}
 	return &router{
-		executor: executorOf(c), table: c.Table, split: c.Split, again: c.Again, unrouted: c.Unrouted,
+		executor: executorOf(c), table: c.Table, again: c.Again, unrouted: c.Unrouted,
 		held: health.Counter(c.Metrics, "payledger_router_held_total", "Payments that had to wait because every route that takes them was paused."),
 	}
 }
@@ -85,7 +81,7 @@ func (r *router) routeWaiting(ctx context.Context, after, seen eventstore.Positi
 			return after, nil
 		}
 		err = r.executeAll(ctx, waiting, "a payment was not given a route", func(domain.ID) domain.PaymentCommand {
-			inUse, paused := r.split(r.table())
+			inUse, paused := r.table()
 			return domain.AssignRoute{Table: inUse, Paused: paused}
 		}, func(p payment, done eventstore.Result[domain.Payment]) {
 			if done.Event == nil && done.State.Status == domain.Created && p.created > seen {

@@ -26,7 +26,7 @@ func routing(t *testing.T, b *bustest.Book, store eventstore.Store, table domain
 	ledger := b.Ledger
 	ledger.Store = store
 	r := newRouter(Config{
-		Ledger: ledger, IDs: b.IDs, Table: func() domain.RoutingTable { return table }, Unrouted: bustest.Views{Book: b}, Log: zerolog.Nop(),
+		Ledger: ledger, IDs: b.IDs, Table: func() (inUse, _ domain.RoutingTable) { return table, nil }, Unrouted: bustest.Views{Book: b}, Log: zerolog.Nop(),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -130,12 +130,11 @@ func TestPaymentsWaitForAPausedRoute(t *testing.T) {
 		paused.Store(true)
 		r := newRouter(Config{
 			Ledger: b.Ledger, IDs: b.IDs, Log: zerolog.Nop(), Unrouted: views, Again: again, Metrics: metrics,
-			Table: func() domain.RoutingTable { return domain.RoutingTable{both, only} },
-			Split: func(t domain.RoutingTable) (inUse, resting domain.RoutingTable) {
+			Table: func() (inUse, resting domain.RoutingTable) {
 				if paused.Load() {
-					return t[:1], t[1:]
+					return domain.RoutingTable{both}, domain.RoutingTable{only}
 				}
-				return t, nil
+				return domain.RoutingTable{both, only}, nil
 			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -218,7 +217,7 @@ func (v strange) EachUnrouted(_ context.Context, after eventstore.Position, _ in
 func TestRouterLeavesStrangersAlone(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	r := newRouter(Config{Ledger: b.Ledger, IDs: b.IDs, Table: domain.SandboxTable, Unrouted: strange{b.Create(t, time.Hour)}, Log: zerolog.Nop()})
+	r := newRouter(Config{Ledger: b.Ledger, IDs: b.IDs, Table: func() (inUse, _ domain.RoutingTable) { return domain.SandboxTable(), nil }, Unrouted: strange{b.Create(t, time.Hour)}, Log: zerolog.Nop()})
 	if upTo, err := r.routeWaiting(t.Context(), 0, 0); upTo != 1 || err != nil {
 		t.Errorf("%d, %v", upTo, err)
 	}

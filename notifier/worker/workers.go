@@ -4,7 +4,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -39,10 +38,7 @@ type Config struct {
 	Ledger eventstore.Ledger
 	IDs    *domain.IDs
 	Now    func() time.Time
-	Table  func() domain.RoutingTable // at each instant; nil: no rules
-	// Split parts rules into those of routes in use and those of paused ones. nil: no
-	// route is paused.
-	Split func(domain.RoutingTable) (inUse, paused domain.RoutingTable)
+	Table  func() (inUse, paused domain.RoutingTable) // the rules at each instant: those of routes in use, and those of paused ones
 	// Again brings a token when payments that wait for a paused route may get one.
 	Again    <-chan struct{}
 	Unrouted UnroutedView
@@ -66,15 +62,8 @@ type Workers struct {
 	retention *retention // nil: details are kept
 }
 
-// New makes the workers; Run lets them work. The error is about the
-// routing table of this instant.
-func New(c Config) (*Workers, error) {
-	if c.Table == nil {
-		c.Table = func() domain.RoutingTable { return nil }
-	}
-	if err := c.Table().Validate(); err != nil {
-		return nil, fmt.Errorf("routing table: %w", err)
-	}
+// New makes the workers; Run lets them work.
+func New(c Config) *Workers {
 	w := &Workers{router: newRouter(c), expirer: newExpirer(c)}
 	if c.Settlements != nil {
 		w.settler = newSettler(c)
@@ -84,7 +73,7 @@ func New(c Config) (*Workers, error) {
 		health.UpGauge(c.Metrics, "retention", "details that are kept no longer are erased", w.retention.trouble.Err)
 	}
 	health.UpGauge(c.Metrics, "expirer", "payments whose time is over expire", w.expirer.trouble.Err)
-	return w, nil
+	return w
 }
 
 // Run works until ctx ends; then the error is nil, and no command is under

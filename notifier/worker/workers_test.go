@@ -4,11 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"payledger/domain"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
-	"payledger/notifier/worker"
 )
 
 func TestWorkersTakeUpWhatWasLeft(t *testing.T) {
@@ -25,12 +23,5 @@ func TestWorkersTakeUpWhatWasLeft(t *testing.T) {
 		}
 		bustest.AllRouted(t, b)
 		stop()
-	}
-}
-
-func TestWorkersRefuseAWrongTable(t *testing.T) {
-	t.Parallel()
-	if _, err := worker.New(worker.Config{Table: func() domain.RoutingTable { return domain.RoutingTable{{Route: "a.b", Min: 1, Max: 2}} }}); err == nil {
-		t.Error("no error")
 	}
 }

@@ -76,11 +76,6 @@ func (i *actLog) paused(route string) bool {
 	return ok
 }
 
-// split parts rules into those of routes in use and those of paused routes.
-func (i *actLog) split(t domain.RoutingTable) (inUse, paused domain.RoutingTable) {
-	return i.now().Split(t)
-}
-
 // record records an act, and reports whether there was anything to record.
 func (i *actLog) record(ctx context.Context, why eventstore.Cause, c installation.Command) (did bool, err error) {
 	return i.recordAt(ctx, why, func(domain.Instant) installation.Command { return c })

@@ -35,7 +35,7 @@ func (a attempts) Provider(route string) (name string, ok bool) {
 // Obstacle is what keeps the payment's customer from paying.
 func (a attempts) Obstacle(p domain.Payment) checkout.Obstacle {
 	if p.Route == "" {
-		inUse, paused := a.routes.acts.split(a.routes.set.Table())
+		inUse, paused := a.routes.rules()
 		_, ok := inUse.Choose(p.Amount, p.Currency, 0)
 		if _, waits := paused.Choose(p.Amount, p.Currency, 0); p.Status == domain.Created && !ok && waits {
 			return checkout.RoutePaused // each that takes it is

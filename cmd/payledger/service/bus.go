@@ -130,13 +130,10 @@ func (a *app) startDuties(ctx context.Context, parts *process.Parts, metrics pro
 	if err != nil {
 		return err
 	}
-	workers, err := worker.New(worker.Config{
-		Ledger: a.ledger, IDs: a.ids, Now: time.Now, Table: a.routes.set.Table, Split: a.acts.split,
-		Again: a.routes.freed, Unrouted: a.views, Due: a.views, Settlements: a.views, Settling: &a.settling, Details: erasing, Log: a.Log, Metrics: metrics,
+	workers := worker.New(worker.Config{
+		Ledger: a.ledger, IDs: a.ids, Now: time.Now, Table: a.routes.rules, Again: a.routes.freed,
+		Unrouted: a.views, Due: a.views, Settlements: a.views, Settling: &a.settling, Details: erasing, Log: a.Log, Metrics: metrics,
 	})
-	if err != nil {
-		return err
-	}
 	var stall time.Duration // the default
 	if a.node != nil {
 		stall = time.Minute // elections come first

@@ -218,6 +218,11 @@ func (r *routes) degraded() []string {
 	return all
 }
 
+// rules are those of routes in use, and those of paused ones.
+func (r *routes) rules() (inUse, paused domain.RoutingTable) {
+	return r.acts.now().Split(r.set.Table())
+}
+
 // watch registers the metric of the routing rules, and warns when there are none.
 func (r *routes) watch(m prometheus.Registerer) {
 	health.GaugeFunc(m, "payledger_routing_rules", "Rules that give payments their route; with 0 every new payment is refused.",

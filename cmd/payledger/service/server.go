@@ -119,7 +119,7 @@ func (a *app) publicHandler() (http.Handler, error) {
 		Connectors: notifications{a.routes.set, a.collector.Notify}, Attempts: attempts{a.collector, a.routes},
 	}
 	config.Routing = func() domain.Routing {
-		table, paused := a.acts.split(a.routes.set.Table())
+		table, paused := a.routes.rules()
 		return domain.Routing{Table: table, Paused: paused}
 	}
 	config.Limits, config.FailedAuthPerMinute = a.Limits, a.FailedAuthPerMinute
