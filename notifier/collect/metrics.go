@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"payledger/domain"
 	"payledger/notifier/connector"
@@ -22,9 +23,7 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metrics {
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		health.Register(r, v)
-		return v
+		return promauto.With(r).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	health.GaugeFunc(r, "payledger_collector_payments", "Payments with an open attempt, refund or return that are polled.",
 		func() float64 { return float64(ts.size()) })
@@ -33,16 +32,14 @@ func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metr
 		attempts: vec("payledger_attempts_total", "Attempts to pay by what became of them: begun, offered, failed, paid.", "route", "became"),
 		notices:  vec("payledger_connector_notifications_total", "Notifications of providers by their end: judged, forged, malformed, foreign, failed.", "route", "end"),
 		overdue:  vec("payledger_attempts_overdue_total", "Attempts that were still open an hour after their payment's end.", "route"),
-		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		open: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "payledger_connector_open", Help: "What is open at the provider, counted once a minute: attempt, cancel, refund, return, dispute.",
 		}, []string{"route", "kind"}),
-		missing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		missing: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "payledger_connector_missing",
 			Help: "Payments that are open at the provider of a route without a connector: they are not polled. Counted once a minute.",
 		}, []string{"route"}),
 	}
-	health.Register(r, m.open)
-	health.Register(r, m.missing)
 	m.seed(routes)
 	return m
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"payledger/domain"
 	"payledger/domain/deliveries"
@@ -31,24 +32,21 @@ func newMetrics(s *sender, in prometheus.Registerer) metrics {
 	m := metrics{
 		registry: r,
 		attempts: health.CounterVec(r, "payledger_webhook_attempts_total", "Attempts to notify an endpoint, by how they ended.", "outcome"),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+		duration: promauto.With(r).NewHistogram(prometheus.HistogramOpts{
 			Name: "payledger_webhook_attempt_duration_seconds", Help: "How long attempts took until the answer was judged.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 20},
 		}),
-		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
+		lag: promauto.With(r).NewHistogram(prometheus.HistogramOpts{
 			Name: "payledger_webhook_delivery_lag_seconds", Help: "From an event to its delivery, for those that were delivered.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 5, 30, 120, 600, 3600, 6 * 3600, 24 * 3600, 76 * 3600},
 		}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "payledger_webhook_in_flight", Help: "Attempts under way.",
-		}),
+		inFlight: promauto.With(r).NewGauge(prometheus.GaugeOpts{Name: "payledger_webhook_in_flight", Help: "Attempts under way."}),
 		disabled: health.CounterVec(r, "payledger_webhook_endpoints_disabled_total", "Endpoints that were disabled because they failed or answered 410, by reason.",
 			"reason", string(projects.DisabledGone), string(projects.DisabledFailing)),
 	}
 	for _, c := range append(webhook.Classes(), classDelivered, classInternal) {
 		m.attempts.WithLabelValues(string(c))
 	}
-	r.MustRegister(m.duration, m.lag, m.inFlight)
 	gauge := func(name, help string, of func(*deliveries.Endpoint) int) {
 		health.GaugeFunc(r, name, help, func() float64 {
 			n := 0
@@ -78,7 +76,9 @@ func newMetrics(s *sender, in prometheus.Registerer) metrics {
 		s.oldestPendingAge)
 	gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked, held or unconfirmed: the dead letters.",
 		(*deliveries.Endpoint).DeadLetters)
-	health.Register(in, r)
+	if in != nil {
+		in.MustRegister(r)
+	}
 	return m
 }
 

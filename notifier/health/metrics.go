@@ -73,10 +73,3 @@ func Age(log eventstore.Store, p eventstore.Position) float64 {
 	}
 	return 0
 }
-
-// Register registers a collector unless r is nil.
-func Register(r prometheus.Registerer, c prometheus.Collector) {
-	if r != nil {
-		r.MustRegister(c)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"payledger/domain"
 	"payledger/domain/settlement"
@@ -29,11 +30,10 @@ type differences struct {
 // watchDifferences keeps the age of the oldest difference, until ctx ends. A route without a report
 // is not compared with any, and without any route the log is not read.
 func (a *app) watchDifferences(ctx context.Context, m prometheus.Registerer) error {
-	age := prometheus.NewGauge(prometheus.GaugeOpts{
+	age := promauto.With(m).NewGauge(prometheus.GaugeOpts{
 		Name: "payledger_settlement_oldest_difference_seconds",
 		Help: "Age of the oldest difference between outcomes and settlement reports, of routes that have a report, as reconcile lists them; 0 without any. Looked for once a minute.",
 	})
-	health.Register(m, age)
 	d := differences{ledger: a.ledger, open: settlement.NewOpen(nil)}
 	for more := true; more; more = health.Pause(ctx, time.Minute) {
 		if err := d.fold(ctx, a.routes.set.Names(), a.acts.now().SettledSince); err != nil {
