@@ -61,7 +61,7 @@ func budgets() []budget {
 		{"outcomes of providers are judged", 1319, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
-		{"webhooks", 4862, []string{
+		{"webhooks", 4851, []string{
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},

@@ -37,7 +37,7 @@ func (s *sender) attempt(ctx context.Context, a attempt) {
 	}
 	s.metrics.attempted(o, a.Delivery, s.wallNow())
 	s.answers.put(answerKey{t.id, a.Event, a.Total + 1}, string(o.Answer))
-	end, change := s.judge(a, o)
+	end, says := s.judge(a, o)
 	record := func(x *tx) error {
 		x.note(t, end)
 		x.ended = append(x.ended, a.lane())
@@ -46,17 +46,12 @@ func (s *sender) attempt(ctx context.Context, a attempt) {
 	if s.writer.insist(ctx, record) != nil {
 		return // the writer has failed, and Run returns its error
 	}
-	about := func(e *zerolog.Event) *zerolog.Event {
-		return e.Str("project", t.project).Str("endpoint", t.id)
-	}
-	switch change {
-	case noticePaused:
-		about(s.config.Log.Warn()).Str("outcome", string(o.Class)).Int("status", o.Status).
-			Msg("a webhook endpoint fails again and again: its notifications wait, and one is tried from time to time")
-	case noticeResumed:
-		about(s.config.Log.Info()).Msg("a webhook endpoint takes notifications again")
-	case noticeRefused:
-		about(s.config.Log.Warn()).Msg("a webhook endpoint is at an address that may not be called: its notifications are parked")
+	if says != "" {
+		level := zerolog.WarnLevel
+		if o.Delivered {
+			level = zerolog.InfoLevel
+		}
+		s.config.Log.WithLevel(level).Str("project", t.project).Str("endpoint", t.id).Str("outcome", string(o.Class)).Int("status", o.Status).Msg(says)
 	}
 	switch {
 	case o.Gone:
@@ -68,8 +63,8 @@ func (s *sender) attempt(ctx context.Context, a attempt) {
 }
 
 // judge is what an attempt that ended means for its delivery and its endpoint, and what
-// is to be said of that.
-func (s *sender) judge(a attempt, o webhook.Outcome) (end deliveries.Entry, says notice) {
+// is to be said of that: not of every attempt, but when the endpoint's state changes.
+func (s *sender) judge(a attempt, o webhook.Outcome) (end deliveries.Entry, says string) {
 	now, tries := s.clock.now(), a.Tries+1
 	if a.probe {
 		tries--
@@ -96,7 +91,7 @@ func (s *sender) judge(a attempt, o webhook.Outcome) (end deliveries.Entry, says
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if o.Refused && !t.refused {
-		says = noticeRefused
+		says = "a webhook endpoint is at an address that may not be called: its notifications are parked"
 	}
 	if t.refused = o.Refused; o.Refused || o.Class == webhook.ClassUnsigned || o.Class == classInternal {
 		if !a.requested {
@@ -112,25 +107,15 @@ func (s *sender) judge(a attempt, o webhook.Outcome) (end deliveries.Entry, says
 	t.breaker.ended(now, t.failures, s.config.Random(), a.requested)
 	switch open := t.breaker.until; {
 	case open != 0 && before == 0:
-		says = noticePaused
+		says = "a webhook endpoint fails again and again: its notifications wait, and one is tried from time to time"
 	case open == 0 && before != 0:
-		says = noticeResumed
+		says = "a webhook endpoint takes notifications again"
 	}
 	if t.breaker.until > max(before, now) {
 		end.Pause = until(t.breaker.until, now).Milliseconds()
 	}
 	return end, says
 }
-
-// notice is a change of an endpoint's state that is logged once, not at every
-// attempt.
-type notice int
-
-const (
-	noticePaused  notice = iota + 1 // the circuit breaker has opened
-	noticeResumed                   // and closed
-	noticeRefused                   // its target may not be called
-)
 
 // send renders and sends one notification. An error means that there is no
 // outcome: the sender or the event log is ending.
