@@ -48,7 +48,6 @@ const (
 	headAfter  = "Payledger-After"  // the position of the record before the first one
 	headBefore = "Payledger-Before" // SHA-256 of that record as it is stored, in hexadecimal
 	headNonce  = "Payledger-Nonce"
-	headWriter = "Payledger-Writer"
 )
 
 func encode(log string, key []byte, g *Group) *nats.Msg {
@@ -57,7 +56,6 @@ func encode(log string, key []byte, g *Group) *nats.Msg {
 	m.Header.Set(headAfter, strconv.FormatUint(uint64(g.After.Last), 10))
 	m.Header.Set(headBefore, hex.EncodeToString(g.After.Sum[:]))
 	m.Header.Set(headNonce, hex.EncodeToString(g.Nonce[:]))
-	m.Header.Set(headWriter, g.Writer)
 	for i, r := range g.Records {
 		details := g.DetailsOf(i)
 		if details != nil {
@@ -105,7 +103,7 @@ func readPart(in recordReader, most uint64) ([]byte, error) {
 
 // decode reads a message. Whether its records follow from the log is bolt's to check.
 func decode(h nats.Header, key, body []byte) (*Group, error) {
-	g := &Group{Writer: h.Get(headWriter)}
+	g := new(Group)
 	after, err := strconv.ParseUint(h.Get(headAfter), 10, 64)
 	sum, sumErr := hex.DecodeString(h.Get(headBefore))
 	nonce, nonceErr := hex.DecodeString(h.Get(headNonce))

@@ -16,8 +16,7 @@ type Nonce [16]byte
 // Group is one message of LOG: the records of one group of commits, or none.
 type Group struct {
 	bolt.Batch
-	Nonce  Nonce
-	Writer string // the node that made it
+	Nonce Nonce
 }
 
 // An event is an input of the machine, an effect an output, which the driver carries
@@ -567,7 +566,7 @@ func (m *machine) acquire(now time.Duration) []effect {
 // accepted: then no other node's group was accepted since they arrived.
 func (m *machine) publish(now time.Duration, b bolt.Batch, f flight) []effect {
 	m.nonces++
-	g := &Group{Batch: b, Writer: m.name}
+	g := &Group{Batch: b}
 	copy(g.Nonce[:], m.start[:])
 	binary.BigEndian.PutUint64(g.Nonce[8:], m.nonces)
 	f.group, f.expects, f.again = g, m.place, now+publishTime+republishAfter

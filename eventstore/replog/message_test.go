@@ -27,7 +27,7 @@ func TestMessage(t *testing.T) {
 			After:   bolt.Tip{Last: 5, Sum: [32]byte{7}},
 			Records: [][]byte{plain, with, with, plain}, Details: [][]byte{nil, details, nil, nil}, // of the third they were erased
 		},
-		Nonce: Nonce{1, 2, 3}, Writer: "a",
+		Nonce: Nonce{1, 2, 3},
 	}
 	m := encode("X", testKey(1), g)
 	got, err := decode(m.Header, testKey(1), m.Data)
