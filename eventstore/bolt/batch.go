@@ -55,8 +55,8 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("the records after position %d cannot be added to this event log, which ends at position %d", e.After, e.Last)
 }
 
-// DivergedError: a batch has other records than the log, or follows from others. At is
-// the first position that differs, as far as is known.
+// DivergedError: a batch has other records than the log, or follows from others: this one is of
+// another history, or damaged, as Reason says. At is the first position that differs, as far as is known.
 type DivergedError struct {
 	At     eventstore.Position
 	Reason string
@@ -140,18 +140,24 @@ func (s *Store) extend(b Batch) error {
 	diverged := func(at eventstore.Position, format string, args ...any) error {
 		return &undoneError{&DivergedError{at, fmt.Sprintf(format, args...)}}
 	}
+	differs := func(at eventstore.Position) error {
+		if _, err := recordAt(staged.log, at); err != nil && at > 0 {
+			return diverged(at, "%v", err)
+		}
+		return diverged(at, "the record there is another one")
+	}
 	switch last := b.After.Last; {
 	case last > staged.durable:
 		return &undoneError{&GapError{staged.durable, last}}
 	case recordSum(staged.log, last) != b.After.Sum:
-		return diverged(last, "the record there is another one")
+		return differs(last)
 	}
 	var d record.Decoder
 	for i, value := range b.Records {
 		at := b.After.Last + eventstore.Position(i) + 1
 		if at <= staged.durable {
 			if has, _ := record.Split(staged.log.Get(positionKey(at))); !bytes.Equal(has, value) {
-				return diverged(at, "the record there is another one")
+				return differs(at)
 			}
 			continue
 		}

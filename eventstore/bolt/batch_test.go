@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -252,6 +253,29 @@ func TestExtend(t *testing.T) {
 	}
 	if r := to.Append(t.Context(), all[3]); r[0].Err != nil || r[0].Position != 4 {
 		t.Errorf("the fourth commit again: %+v", r[0])
+	}
+}
+
+// A log whose own record is damaged where a batch follows it, or has it too, says so, and where: it
+// is of no other history.
+func TestExtendBehindDamage(t *testing.T) {
+	t.Parallel()
+	p := &publisher{}
+	from, to := openPublishing(t, newLog(t), p.publish), openPublishing(t, newLog(t), nil)
+	for i := range 3 {
+		_, err := eventstore.AppendOne(t.Context(), from, commitOf(i, 0))
+		must(t, err)
+	}
+	for _, b := range p.batches[:2] {
+		_, err := to.Extend(b)
+		must(t, err)
+	}
+	spoilRecord(t, to, 2)
+	for what, b := range map[string]Batch{"the next one": p.batches[2], "one that it has": p.batches[1]} {
+		diverged, ok := errors.AsType[*DivergedError](errorOf(to.Extend(b)))
+		if !ok || diverged.At != 2 || !strings.Contains(diverged.Error(), "the record at position 2 is damaged") {
+			t.Errorf("%s: %v", what, diverged)
+		}
 	}
 }
 
