@@ -69,7 +69,7 @@ func budgets() []budget {
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 			"cmd/payledger/clusternode/credentials",
 		}},
-		{"three nodes", 3786, []string{
+		{"three nodes", 3789, []string{
 			"eventstore/replog", "eventstore/bolt/batch", "httpapi/peer", "cmd/payledger/clusternode", "notifier/bus/embedded/cluster",
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",

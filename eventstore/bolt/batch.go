@@ -229,6 +229,9 @@ func (s *Store) BatchAfter(ctx context.Context, after eventstore.Position) (b Ba
 	}
 	err = s.view(after+1, func(tx *bbolt.Tx) error {
 		log, size := tx.Bucket(bucketRecords), 0
+		if _, err := recordAt(log, after); after > 0 && err != nil {
+			return err
+		}
 		b.After = Tip{after, recordSum(log, after)}
 		for at := after + 1; at <= durable && len(b.Records) < MaxGroupCommits && size < MaxGroupBytes; at++ {
 			r, err := recordAt(log, at)

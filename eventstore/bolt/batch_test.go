@@ -257,7 +257,7 @@ func TestExtend(t *testing.T) {
 }
 
 // A log whose own record is damaged where a batch follows it, or has it too, says so, and where: it
-// is of no other history.
+// is of no other history. Nor does it tell others what follows that record.
 func TestExtendBehindDamage(t *testing.T) {
 	t.Parallel()
 	p := &publisher{}
@@ -271,6 +271,9 @@ func TestExtendBehindDamage(t *testing.T) {
 		must(t, err)
 	}
 	spoilRecord(t, to, 2)
+	if b, err := to.BatchAfter(t.Context(), 2); !errors.As(err, new(*eventstore.CorruptError)) {
+		t.Errorf("it gives a batch behind the damaged record, %v: %v", b, err)
+	}
 	for what, b := range map[string]Batch{"the next one": p.batches[2], "one that it has": p.batches[1]} {
 		diverged, ok := errors.AsType[*DivergedError](errorOf(to.Extend(b)))
 		if !ok || diverged.At != 2 || !strings.Contains(diverged.Error(), "the record at position 2 is damaged") {
