@@ -54,11 +54,12 @@ func openKeyTimes(path string, log zerolog.Logger) *keyTimes {
 	return k
 }
 
-// Use notes that a key was used. It is called for every request, and is exact to a second.
+// Use notes that a key was used. It is called for every request, and is exact to a second. A time that
+// is more than a minute ahead is of a clock that was set back since: no request comes so late.
 func (k *keyTimes) Use(key string, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if ms := now.UnixMilli(); ms-k.times[key] >= 1000 {
+	if ms := now.UnixMilli(); ms-k.times[key] >= 1000 || k.times[key]-ms > flushEvery.Milliseconds() {
 		k.times[key] = ms
 	}
 }

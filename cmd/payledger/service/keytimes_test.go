@@ -40,6 +40,18 @@ func TestTimesOfUseSurviveARestart(t *testing.T) {
 	}
 }
 
+// A clock that was ahead and was set back does not hide later uses.
+func TestUseAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	k := openKeyTimes(filepath.Join(t.TempDir(), "key-times.json"), zerolog.Nop())
+	at := time.UnixMilli(1_795_169_730_123)
+	k.Use("key_1", at.Add(24*time.Hour))
+	k.Use("key_1", at)
+	if got, ok := k.LastUse("key_1"); !ok || got != domain.InstantOf(at) {
+		t.Errorf("it was used last at %v, want %v", got, at)
+	}
+}
+
 // A file that cannot be read is said once and replaced.
 func TestADamagedFileOfTimes(t *testing.T) {
 	t.Parallel()
