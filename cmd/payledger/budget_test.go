@@ -65,7 +65,7 @@ func budgets() []budget {
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
-		{"NATS: relay, subscribers, the embedded server", 3395, []string{
+		{"NATS: relay, subscribers, the embedded server", 3401, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 			"cmd/payledger/clusternode/credentials",
 		}},

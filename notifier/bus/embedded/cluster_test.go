@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,9 +15,12 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"payledger/domain"
 	"payledger/notifier/bus"
@@ -134,6 +138,40 @@ func TestPeersReachEachOther(t *testing.T) {
 		t.Error(err)
 	}
 	_ = server.Close()
+}
+
+// TestRepairOfANodeWaitsForNoOther: where nats-server does not stop, because it waits for another
+// node, a repair is given up and tried again, and holds nothing up meanwhile.
+func TestRepairOfANodeWaitsForNoOther(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	log := writer(func(b []byte) {
+		if bytes.Contains(b, []byte("Initiating Shutdown")) {
+			<-release
+		}
+	})
+	s := started(t, Config{Cluster: &Cluster{
+		Name: testCluster, Node: "a", Own: healthtest.FreeAddress(t), Peers: []string{healthtest.FreeAddress(t), healthtest.FreeAddress(t)},
+		TLS: newAuthority(t).config(t),
+	}})
+	s.current.SetLoggerV2(newServerLog(zerolog.New(log)), false, false, false)
+	late := time.AfterFunc(2*shutdownTime, func() { close(release) })
+	if err := s.Repair(""); err == nil || !strings.Contains(err.Error(), "waits for another node") {
+		t.Errorf("the repair ends with %v", err)
+	}
+	if late.Stop() {
+		close(release)
+	}
+	if err := s.Repair(""); err != nil {
+		t.Errorf("the second repair: %v", err)
+	}
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
 }
 
 // TestClusterKeepsEachStreamThreeTimes: three servers elect a leader, every stream

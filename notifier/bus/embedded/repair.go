@@ -47,9 +47,8 @@ func (s *Server) Repair(aside string) error {
 	}
 	s.starting.Store(true)
 	defer s.starting.Store(false)
-	if s.current != nil {
-		s.current.Shutdown()
-		s.current.WaitForShutdown()
+	if !s.end(false) {
+		return errors.New("the embedded NATS server has to start again, and still waits for another node")
 	}
 	var err error
 	if aside != "" && s.config.Cluster == nil {

@@ -279,17 +279,26 @@ func (s *Server) Shutdown() {
 	s.closed = true
 	defer s.closeFronts()
 	s.clients.stop()
-	if s.current == nil {
-		return
+	if !s.end(s.config.Listen != "" || s.config.Cluster != nil) { // the other servers lead from then on
+		s.config.Log.Warn().Msg("the embedded NATS server still waits for another node, and is left to end with the process")
+	}
+}
+
+// end stops the current server, if there is one, and reports whether it has let go of its directory.
+// s.mu is held.
+func (s *Server) end(notify bool) bool {
+	srv := s.current
+	if srv == nil {
+		return true
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if s.config.Listen != "" || s.config.Cluster != nil { // the other servers lead from then on
-			s.current.LameDuckShutdown()
+		if notify {
+			srv.LameDuckShutdown()
 		}
-		s.current.Shutdown()
-		s.current.WaitForShutdown()
+		srv.Shutdown()
+		srv.WaitForShutdown()
 	}()
 	var late <-chan time.Time
 	if s.config.Cluster != nil {
@@ -297,7 +306,8 @@ func (s *Server) Shutdown() {
 	}
 	select {
 	case <-ended:
+		return true
 	case <-late:
-		s.config.Log.Warn().Msg("the embedded NATS server still waits for another node, and is left to end with the process")
+		return false
 	}
 }
