@@ -76,7 +76,11 @@ func TestAdminVerify(t *testing.T) {
 	}
 
 	s.adminDo("POST", "/admin/verify", `{"nothing":1}`).want(400, domain.MalformedJSON)
-	s.adminDo("POST", "/admin/verify", `{"verifier_keys":["x"]}`).want(400, domain.InvalidParameter)
+	for _, key := range []string{`"x"`, `5`, `null`} {
+		for _, member := range []string{"verifier_keys", "witness_keys"} {
+			s.adminDo("POST", "/admin/verify", `{"`+member+`":[`+key+`]}`).want(400, domain.InvalidParameter)
+		}
+	}
 	s.adminDo("GET", "/admin/verify", "").want(405, domain.MethodNotAllowed)
 }
 

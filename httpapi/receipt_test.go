@@ -24,7 +24,7 @@ func (s *server) judge(receipt []byte) (*audit.ReceiptReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return audit.CheckReceipt(receipt, audit.Options{Codec: eventstore.NewCodec(), Verifiers: []*translog.Verifier{v}})
+	return audit.CheckReceipt(receipt, audit.Options{Codec: eventstore.NewCodec(), Against: audit.Against{Verifiers: []*translog.Verifier{v}}})
 }
 
 // proven is a payment with a life of four events, and its receipt.

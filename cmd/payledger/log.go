@@ -184,7 +184,7 @@ func (c logCosignCmd) Run(a *cli.App) error {
 		}
 		return cli.Errorf(cli.ExitVerify, "%s was not cosigned: this copy of the log does not confirm it", c.Checkpoint)
 	}
-	cosigned, err := w.Cosign(given.Verifiers[0], given.Checkpoints[0].Signed)
+	cosigned, err := w.Cosign(given.Verifiers[0], []byte(given.Checkpoints[0].Signed))
 	if err != nil {
 		return err
 	}

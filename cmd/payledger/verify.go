@@ -91,47 +91,36 @@ func (c verifyCmd) check(a *cli.App) (*audit.Report, error) {
 }
 
 // given is what the flags name.
-func (c verifyCmd) given() (datadir.TrustAnchors, error) {
+func (c verifyCmd) given() (audit.Against, error) {
 	given, err := c.Anchors()
 	if err != nil {
 		return given, err
 	}
-	err = given.AddWitnesses(c.WitnessKey, c.Quorum)
+	err = datadir.AddWitnesses(&given, c.WitnessKey, c.Quorum)
 	return given, err
 }
 
 // request is what to verify with: the checkpoints and keys that were given, and
 // those that a directory has.
-func request(given datadir.TrustAnchors, e *service.Evidence) (q httpadmin.VerifyRequest, err error) {
-	d := e.Dir
-	q.Quorum = given.Quorum
-	for _, w := range given.Witnesses {
-		q.WitnessKeys = append(q.WitnessKeys, w.Key())
-	}
-	for _, p := range given.Checkpoints {
-		q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: p.Name, Note: string(p.Signed)})
-	}
-	for _, v := range given.Verifiers {
-		q.VerifierKeys = append(q.VerifierKeys, v.Key())
-	}
-	if d != "" {
-		if len(q.VerifierKeys) == 0 {
-			own, err := d.OwnVerifierKey()
+func request(q audit.Against, e *service.Evidence) (audit.Against, error) {
+	if d := e.Dir; d != "" {
+		if len(q.Verifiers) == 0 {
+			own, err := d.OwnVerifier()
 			if err != nil {
 				return q, err
 			}
-			if own != "" {
-				q.VerifierKeys = []string{own}
+			if own != nil {
+				q.Verifiers = append(q.Verifiers, own)
 			}
 		}
 		switch b, err := os.ReadFile(d.Checkpoint()); {
 		case err == nil:
-			q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: d.Checkpoint(), Note: string(b), Beside: true})
+			q.Checkpoints = append(q.Checkpoints, audit.Checkpoint{Name: d.Checkpoint(), Signed: string(b), Beside: true})
 		case !errors.Is(err, fs.ErrNotExist):
 			return q, cli.Errorf(cli.ExitDirectory, "%w", err)
 		}
 	}
-	if len(q.VerifierKeys) == 0 && len(q.Checkpoints) > 0 && !e.Bundle {
+	if len(q.Verifiers) == 0 && len(q.Checkpoints) > 0 && !e.Bundle {
 		return q, datadir.NeedsKey()
 	}
 	return q, nil
@@ -236,9 +225,7 @@ func (c verifyCmd) receipt(a *cli.App, text []byte) error {
 	if len(given.Verifiers) == 0 {
 		return cli.Errorf(cli.ExitUsage, "a receipt needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
 	}
-	r, err := audit.CheckReceipt(text, audit.Options{
-		Codec: eventstore.NewCodec(), Verifiers: given.Verifiers, Witnesses: given.Witnesses, Quorum: given.Quorum,
-	})
+	r, err := audit.CheckReceipt(text, audit.Options{Codec: eventstore.NewCodec(), Against: given})
 	if err != nil {
 		return cli.Errorf(cli.ExitVerify, "%s proves nothing: %w", c.File, err)
 	}

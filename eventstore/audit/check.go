@@ -24,14 +24,19 @@ func Of(ctx context.Context, s eventstore.Store) Source {
 	}
 }
 
+// Against is what is known of a log from elsewhere.
+type Against struct {
+	Verifiers   []*translog.Verifier `json:"verifier_keys"` // any one of them may open a checkpoint
+	Checkpoints []Checkpoint         `json:"checkpoints"`
+	Witnesses   []*translog.Witness  `json:"witness_keys"` // whose cosignatures of the checkpoints are checked
+	Quorum      int                  `json:"quorum"`       // how many of them must vouch for one that the log matches
+}
+
 // Options say what the log is checked against. Codec is required.
 type Options struct {
-	Codec       *eventstore.Codec
-	Checkpoints []Checkpoint
-	Verifiers   []*translog.Verifier // keys for Checkpoints; any one of them may open one
-	Origin      string               // of the log, if known from another source than Verifiers
-	Witnesses   []*translog.Witness  // whose cosignatures of Checkpoints are checked
-	Quorum      int                  // how many of Witnesses must vouch for a checkpoint that the log matches
+	Codec *eventstore.Codec
+	Against
+	Origin string // of the log, if known from another source than Verifiers
 	// Missing lists when the log was opened without its checkpoint.
 	Missing []eventstore.MissingCheckpoint
 	// Bare: the records come from exported lines, which have no Prev and no Claim.

@@ -99,7 +99,7 @@ func TestCheckpoints(t *testing.T) {
 	t.Run("altered", func(t *testing.T) {
 		t.Parallel()
 		c := kept
-		c.Signed = bytes.Replace(c.Signed, []byte("\n2"), []byte("\n1"), 1)
+		c.Signed = strings.Replace(c.Signed, "\n2", "\n1", 1)
 		r := w.check(records, c)
 		if !slices.Equal(kinds(r), []Kind{BadCheckpoint}) || r.OK() {
 			t.Errorf("%+v", r)
@@ -126,7 +126,7 @@ func TestDamage(t *testing.T) {
 	store.Damage(3)
 	store.Damage(eventstore.Position(paid))
 	r, err := Check(t.Context(), Of(t.Context(), store), Options{
-		Codec: w.ledger.Codec, Structure: store.Verify, Checkpoints: []Checkpoint{w.checkpoint("kept", records)}, Verifiers: w.verifiers(),
+		Codec: w.ledger.Codec, Structure: store.Verify, Against: Against{Checkpoints: []Checkpoint{w.checkpoint("kept", records)}, Verifiers: w.verifiers()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestLines(t *testing.T) {
 	}
 	check := func(lines ...string) *Report {
 		r, err := Check(t.Context(), Lines(strings.NewReader(strings.Join(lines, ""))), Options{
-			Codec: w.ledger.Codec, Bare: true, Checkpoints: []Checkpoint{w.checkpoint("kept", records)}, Verifiers: w.verifiers(),
+			Codec: w.ledger.Codec, Bare: true, Against: Against{Checkpoints: []Checkpoint{w.checkpoint("kept", records)}, Verifiers: w.verifiers()},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -83,7 +83,7 @@ func TestDetails(t *testing.T) {
 		before[at[4]].Details = kept[at[4]].Details
 		return listed(before)(after)
 	}
-	r, err := Check(t.Context(), src, Options{Codec: w.ledger.Codec, Verifiers: w.verifiers()})
+	r, err := Check(t.Context(), src, Options{Codec: w.ledger.Codec, Against: Against{Verifiers: w.verifiers()}})
 	if err != nil || !r.OK() {
 		t.Errorf("erased during the check: %+v, %v", r, err)
 	}
@@ -96,7 +96,7 @@ func TestDetails(t *testing.T) {
 	if r := w.check(bare); r.Found != 5 {
 		t.Errorf("without any details: %v", r.Findings)
 	}
-	restored := Options{Codec: w.ledger.Codec, Verifiers: w.verifiers(), Restored: records[at[2]].Position}
+	restored := Options{Codec: w.ledger.Codec, Against: Against{Verifiers: w.verifiers()}, Restored: records[at[2]].Position}
 	if r, err := Check(t.Context(), listed(bare), restored); err != nil || r.Found != 2 || r.NoDetails != 3 {
 		t.Errorf("restored without details up to the third: %+v, %v", r, err)
 	}
@@ -119,7 +119,7 @@ func TestDetailsOfManyPayments(t *testing.T) {
 	for i := last - 3; i < last; i++ {
 		records[i].Details, records[i].Event = nil, nil
 	}
-	o := Options{Codec: w.ledger.Codec, Verifiers: w.verifiers(), Restored: last - 2}
+	o := Options{Codec: w.ledger.Codec, Against: Against{Verifiers: w.verifiers()}, Restored: last - 2}
 	r, err := Check(t.Context(), listed(records), o)
 	if err != nil || r.Found != 2 || r.NoDetails != 1 || r.FirstBad != last-1 || r.Findings[1].Position != last {
 		t.Errorf("three lack details, one of which was restored without: %+v, %v", r, err)

@@ -51,7 +51,7 @@ func CheckReceipt(text []byte, o Options) (*ReceiptReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	point, err := Open(r.Checkpoint, o.Verifiers)
+	point, err := open(r.Checkpoint, o.Verifiers)
 	if err != nil {
 		return nil, fmt.Errorf("its checkpoint: %w", err)
 	}

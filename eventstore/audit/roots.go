@@ -14,11 +14,11 @@ import (
 
 // Checkpoint is a signed checkpoint to compare the log with.
 type Checkpoint struct {
-	Name   string // for people, such as its file
-	Signed []byte
+	Name   string `json:"name"` // for people, such as its file
+	Signed string `json:"note"`
 	// Beside: it is stored together with the log, so an attacker who can change
 	// the log can also replace it by an older one.
-	Beside bool
+	Beside bool `json:"beside"`
 }
 
 // tree is the Merkle tree over the records read so far.
@@ -54,20 +54,13 @@ func newRoots(o Options, r *Report) roots {
 	var all roots
 	for _, c := range o.Checkpoints {
 		r.Checkpoints = append(r.Checkpoints, CheckpointResult{Name: c.Name, Outcome: Failed})
-		bad := func(format string, args ...any) {
-			r.Add(Finding{Kind: BadCheckpoint, Detail: c.Name + ": " + fmt.Sprintf(format, args...)})
-		}
-		opened, err := Open(c.Signed, o.Verifiers)
-		switch {
-		case err != nil:
-			bad("%v", err)
-			continue
-		case o.Origin != "" && opened.Origin != o.Origin:
-			bad("it is of the log %s, this is %s", opened.Origin, o.Origin)
+		opened, err := o.Open(c, o.Origin)
+		if err != nil {
+			r.Add(Finding{Kind: BadCheckpoint, Detail: err.Error()})
 			continue
 		}
 		row := len(r.Checkpoints) - 1
-		r.Checkpoints[row].Witnesses = cosigned(c.Signed, o.Witnesses)
+		r.Checkpoints[row].Witnesses = cosigned([]byte(c.Signed), o.Witnesses)
 		if c.Beside && r.Checkpoints[row].Vouching() == 0 {
 			r.Checkpoints[row].Witnesses = nil // witnesses are about the published copies
 		}
@@ -104,9 +97,21 @@ func (c *roots) vouched(quorum int, r *Report) (n int, size eventstore.Position)
 	return n, size
 }
 
-// Open opens a checkpoint with the first key that can. The error is that of the
+// Open opens a checkpoint of the log with this origin; empty: of any.
+func (a Against) Open(c Checkpoint, origin string) (translog.Checkpoint, error) {
+	opened, err := open([]byte(c.Signed), a.Verifiers)
+	if err == nil && origin != "" && opened.Origin != origin {
+		err = fmt.Errorf("it is of the log %s, this is %s", opened.Origin, origin)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return opened, err
+}
+
+// open opens a checkpoint with the first key that can. The error is that of the
 // first key.
-func Open(signed []byte, keys []*translog.Verifier) (translog.Checkpoint, error) {
+func open(signed []byte, keys []*translog.Verifier) (translog.Checkpoint, error) {
 	first := errors.New("there is no verifier key to check its signature with")
 	for i, v := range keys {
 		c, err := v.Open(signed)

@@ -197,7 +197,7 @@ func (w *world) checkpoint(name string, records []eventstore.Stored) Checkpoint 
 	if err != nil {
 		w.t.Fatalf("%v", err)
 	}
-	return Checkpoint{Name: name, Signed: signed}
+	return Checkpoint{Name: name, Signed: string(signed)}
 }
 
 func (w *world) verifiers() []*translog.Verifier {
@@ -212,7 +212,7 @@ func (w *world) verifiers() []*translog.Verifier {
 // check checks records against checkpoints.
 func (w *world) check(records []eventstore.Stored, checkpoints ...Checkpoint) *Report {
 	w.t.Helper()
-	o := Options{Codec: w.ledger.Codec, Checkpoints: checkpoints, Verifiers: w.verifiers(), Origin: w.signer.Origin()}
+	o := Options{Codec: w.ledger.Codec, Against: Against{Checkpoints: checkpoints, Verifiers: w.verifiers()}, Origin: w.signer.Origin()}
 	r, err := Check(w.t.Context(), listed(records), o)
 	if err != nil {
 		w.t.Fatalf("%v", err)

@@ -98,6 +98,20 @@ func (v *Verifier) Origin() string { return v.verifier.Name() }
 // Key is the key's text.
 func (v *Verifier) Key() string { return v.key }
 
+// MarshalText is Key.
+func (v *Verifier) MarshalText() ([]byte, error) { return []byte(v.key), nil }
+
+// UnmarshalText is ParseVerifier.
+func (v *Verifier) UnmarshalText(text []byte) error { return parsed(v, text, ParseVerifier) }
+
+func parsed[K any](to *K, text []byte, parse func(string) (*K, error)) error {
+	k, err := parse(string(text))
+	if err == nil {
+		*to = *k
+	}
+	return err
+}
+
 // Open checks a signed checkpoint and reads it. The error says whether it is not a note, is not
 // signed by this key, or is of another log. Signatures by other keys, such as those of witnesses,
 // are ignored.

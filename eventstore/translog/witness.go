@@ -50,6 +50,12 @@ func (w *Witness) Name() string { return w.verifier.Name() }
 // Key is the key's text.
 func (w *Witness) Key() string { return w.key }
 
+// MarshalText is Key.
+func (w *Witness) MarshalText() ([]byte, error) { return []byte(w.key), nil }
+
+// UnmarshalText is ParseWitness.
+func (w *Witness) UnmarshalText(text []byte) error { return parsed(w, text, ParseWitness) }
+
 // Same reports whether both are the same key, under the same name or another.
 func (w *Witness) Same(o *Witness) bool { return w.public == o.public }
 

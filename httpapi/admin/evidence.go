@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -34,24 +35,9 @@ type Evidence struct {
 // Progress is called now and then during long work, with how much of it is done.
 type Progress = func(done, total eventstore.Position)
 
-// MaxVerifyRequest bounds a VerifyRequest as it is sent, in bytes: some checkpoints of the longest kind.
+// MaxVerifyRequest bounds what a log is to be verified against as it is sent, in bytes: some
+// checkpoints of the longest kind.
 const MaxVerifyRequest = 1 << 20
-
-// VerifyRequest is what a log is compared with.
-type VerifyRequest struct {
-	VerifierKeys []string           `json:"verifier_keys"` // a log that got a new key has several
-	Checkpoints  []SignedCheckpoint `json:"checkpoints"`
-	WitnessKeys  []string           `json:"witness_keys"` // whose cosignatures of the checkpoints count
-	Quorum       int                `json:"quorum"`       // how many of them must vouch for one
-}
-
-// SignedCheckpoint is a signed checkpoint under the name it is reported by. Beside says that it was
-// stored with the log.
-type SignedCheckpoint struct {
-	Name   string `json:"name"`
-	Note   string `json:"note"`
-	Beside bool   `json:"beside"`
-}
 
 // ReplayRequest asks for the state the log leads to, at its end or as of a
 // position or a time; of one payment, or of all. With Check it asks instead
@@ -89,19 +75,19 @@ type LineDone struct {
 
 // Verify checks the log and emits the report. The error says why it could not be checked, or is
 // emit's.
-func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) error) error {
+func (e Evidence) Verify(ctx context.Context, q audit.Against, emit func(Line) error) error {
+	if slices.Contains(q.Verifiers, nil) || slices.Contains(q.Witnesses, nil) {
+		return edge.BadParameter("verifier_keys", "a key is null")
+	}
 	last, err := e.Ledger.Store.Last(ctx)
 	if err != nil {
 		return err
 	}
 	o := audit.Options{
-		Codec: e.Ledger.Codec, Structure: e.Structure, Restored: e.Restored, Total: last, Progress: telling("Checking the log", emit),
+		Codec: e.Ledger.Codec, Against: q, Structure: e.Structure, Restored: e.Restored, Total: last, Progress: telling("Checking the log", emit),
 	}
 	if !e.LogID.IsZero() {
 		o.Origin = translog.Origin(e.LogID)
-	}
-	if err := q.Set(&o); err != nil {
-		return err
 	}
 	if e.Missing != nil {
 		if o.Missing, err = e.Missing(ctx); err != nil {
@@ -118,31 +104,6 @@ func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) e
 		return err
 	}
 	return errors.Join(emit(Line{Report: report}), emit(Line{Done: &LineDone{report.Last}}))
-}
-
-// Set sets what the log is compared with.
-func (q VerifyRequest) Set(o *audit.Options) error {
-	o.Quorum = q.Quorum
-	for _, c := range q.Checkpoints {
-		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: c.Name, Signed: []byte(c.Note), Beside: c.Beside})
-	}
-	var err error
-	if o.Verifiers, err = keysOf(o.Verifiers, "verifier_keys", q.VerifierKeys, translog.ParseVerifier); err != nil {
-		return err
-	}
-	o.Witnesses, err = keysOf(o.Witnesses, "witness_keys", q.WitnessKeys, translog.ParseWitness)
-	return err
-}
-
-func keysOf[K any](keys []K, member string, texts []string, parse func(string) (K, error)) ([]K, error) {
-	for _, text := range texts {
-		k, err := parse(text)
-		if err != nil {
-			return nil, edge.BadParameter(member, err.Error())
-		}
-		keys = append(keys, k)
-	}
-	return keys, nil
 }
 
 // judge says what a comparison of the projections means.

@@ -1,7 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"strings"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -46,7 +49,11 @@ func (a *admin) replay(x *edge.Exchange) error {
 // onEvidence does what a request asks of the log, and answers with the lines of it.
 func onEvidence[Q any](a *admin, x *edge.Exchange, want string, do func(Evidence, context.Context, Q, func(Line) error) error) error {
 	var q Q
-	if err := json.Unmarshal(x.Body, &q, json.RejectUnknownMembers(true)); err != nil {
+	err := json.Unmarshal(x.Body, &q, json.RejectUnknownMembers(true))
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && strings.HasSuffix(string(wrong.JSONPointer.Parent()), "_keys") {
+		return edge.BadParameter(wrong.JSONPointer.Parent().LastToken(), cmp.Or(wrong.Err, err).Error())
+	}
+	if err != nil {
 		return wire.Problem{Code: domain.MalformedJSON, Detail: "Send " + want + "."}
 	}
 	ctx, cancel := edge.UntilStopping(x.Context(), a.cfg.Stopping)

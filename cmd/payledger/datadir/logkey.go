@@ -60,17 +60,16 @@ func (d Dir) makeLogKey(log domain.ID, record func(verifierKey string) error) er
 	return WriteFileSynced(d.LogKey(), []byte(key+"\n"))
 }
 
-// OwnVerifierKey derives the verifier key from the log's key, "" when the
-// directory has none.
-func (d Dir) OwnVerifierKey() (string, error) {
+// OwnVerifier derives the verifier key from the log's key, nil when the directory has none.
+func (d Dir) OwnVerifier() (*translog.Verifier, error) {
 	if !Exists(d.LogKey()) {
-		return "", nil
+		return nil, nil
 	}
 	s, err := d.ReadLogKey()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return s.VerifierKey(), nil
+	return s.Verifier(), nil
 }
 
 // RenewLogKey makes a key where there is none, and moves the newest checkpoint aside. record is called

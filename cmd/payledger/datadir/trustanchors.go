@@ -2,7 +2,6 @@ package datadir
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -11,15 +10,8 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// TrustAnchors are what a log is verified against: signed checkpoints, the keys
-// that verify them, and those of witnesses, as --checkpoint, --verifier-key and
-// --witness-key name them.
-type TrustAnchors struct {
-	Checkpoints []audit.Checkpoint
-	Verifiers   []*translog.Verifier
-	Witnesses   []*translog.Witness
-	Quorum      int // how many of Witnesses must vouch for a checkpoint
-}
+// TrustAnchors are what --checkpoint, --verifier-key and --witness-key name.
+type TrustAnchors = audit.Against
 
 // ReadTrustAnchors reads the files of checkpoints, which the command line names as from, and the keys.
 func ReadTrustAnchors(from string, checkpoints, keys []string) (p TrustAnchors, err error) {
@@ -31,7 +23,7 @@ func ReadTrustAnchors(from string, checkpoints, keys []string) (p TrustAnchors, 
 		if len(b) > translog.MaxCheckpoint {
 			return p, cli.Errorf(cli.ExitUsage, "%s %s: not a checkpoint, it has %d bytes", from, name, len(b))
 		}
-		p.Checkpoints = append(p.Checkpoints, audit.Checkpoint{Name: name, Signed: b})
+		p.Checkpoints = append(p.Checkpoints, audit.Checkpoint{Name: name, Signed: string(b)})
 	}
 	for _, text := range keys {
 		v, err := readKey("--verifier-key", text, translog.ParseVerifier)
@@ -48,21 +40,9 @@ func NeedsKey() error {
 	return cli.Errorf(cli.ExitUsage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
 }
 
-// Open opens a checkpoint of the log with this origin.
-func (p TrustAnchors) Open(c audit.Checkpoint, origin string) (translog.Checkpoint, error) {
-	opened, err := audit.Open(c.Signed, p.Verifiers)
-	if err == nil && opened.Origin != origin {
-		err = fmt.Errorf("it is of the log %s, this is %s", opened.Origin, origin)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", c.Name, err)
-	}
-	return opened, err
-}
-
-// AddWitnesses reads the keys of witnesses, of which a quorum must vouch for a
-// checkpoint. No key counts twice.
-func (p *TrustAnchors) AddWitnesses(keys []string, quorum int) error {
+// AddWitnesses reads the keys of --witness-key, of which a quorum must vouch for a checkpoint. No key
+// counts twice.
+func AddWitnesses(p *TrustAnchors, keys []string, quorum int) error {
 	for _, text := range keys {
 		all, err := readKey("--witness-key", text, parseWitnesses)
 		if err != nil {

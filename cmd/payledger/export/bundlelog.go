@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"payledger/cmd/payledger/cli"
-	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
@@ -42,7 +41,7 @@ var ErrBundle = errors.New("a bundle can only be read")
 // CheckedLog checks the bundle and opens its log: the manifest, the positions, and the tree of the
 // events against the bundle's checkpoint and those that were given, and details against their events. It does not check that the rules
 // lead to the events, which Verify does. notes are about what that does not prove.
-func (b *Bundle) CheckedLog(ctx context.Context, given datadir.TrustAnchors, progress func(done, total eventstore.Position)) (_ *Log, note string, err error) {
+func (b *Bundle) CheckedLog(ctx context.Context, given audit.Against, progress func(done, total eventstore.Position)) (_ *Log, note string, err error) {
 	in, err := b.Survey(ctx)
 	if err != nil {
 		return nil, "", OpenFailed(err)
@@ -66,7 +65,7 @@ func (b *Bundle) CheckedLog(ctx context.Context, given datadir.TrustAnchors, pro
 	l.signed = in.Small[CheckpointFile]
 	var own translog.Checkpoint
 	var pinned []translog.Checkpoint
-	for _, c := range append(given.Checkpoints, audit.Checkpoint{Name: b.CheckpointName(), Signed: l.signed}) {
+	for _, c := range append(given.Checkpoints, audit.Checkpoint{Name: b.CheckpointName(), Signed: string(l.signed)}) {
 		if own, err = given.Open(c, translog.Origin(l.stated.LogID)); err != nil {
 			return refuse("%v", err)
 		}

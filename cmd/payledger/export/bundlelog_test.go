@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
@@ -77,7 +76,7 @@ func bundleOf(t *testing.T, n, hidden int, project string) (*Bundle, []eventstor
 
 func opened(t *testing.T, b *Bundle) *Log {
 	t.Helper()
-	l, _, err := b.CheckedLog(t.Context(), datadir.TrustAnchors{}, func(_, _ eventstore.Position) {})
+	l, _, err := b.CheckedLog(t.Context(), audit.Against{}, func(_, _ eventstore.Position) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +160,7 @@ func TestVerifyReadsOnAfterAnUnreadableLine(t *testing.T) {
 func TestBundlesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	b, _ := bundleOf(t, 10, 3, "")
-	if _, _, err := b.CheckedLog(t.Context(), datadir.TrustAnchors{}, func(_, _ eventstore.Position) {}); err == nil {
+	if _, _, err := b.CheckedLog(t.Context(), audit.Against{}, func(_, _ eventstore.Position) {}); err == nil {
 		t.Error("a whole bundle with an opaque event is accepted")
 	}
 	for _, name := range []string{"../x", "/x", "a/../../x", ".."} {

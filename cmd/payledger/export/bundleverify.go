@@ -25,7 +25,7 @@ func (b *Bundle) Verify(ctx context.Context, o audit.Options, progress func(done
 	o.Codec, o.Bare, o.Progress = eventstore.NewCodec(), true, progress
 	own := len(o.Verifiers) == 0
 	if _, ok := sums[CheckpointFile]; ok {
-		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: b.CheckpointName(), Signed: small[CheckpointFile], Beside: true})
+		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: b.CheckpointName(), Signed: string(small[CheckpointFile]), Beside: true})
 	}
 	if _, ok := sums[KeyFile]; ok && own {
 		v, err := translog.ParseVerifier(string(small[KeyFile]))

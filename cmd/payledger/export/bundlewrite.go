@@ -68,11 +68,14 @@ func WriteBundle(ctx context.Context, m *cli.Client, key string, o Options, stde
 // project that the new bundle is of: that of a file which is the bundle of one, or the one asked for.
 func BundleKey(ctx context.Context, file string, d datadir.Dir, asked string) (key, project string, err error) {
 	if file == "" {
-		key, err := d.OwnVerifierKey()
-		if err == nil && key == "" {
+		own, err := d.OwnVerifier()
+		if err == nil && own == nil {
 			err = cli.Errorf(cli.ExitDirectory, "%s has no log.key, so there is no signed checkpoint to put into a bundle", d)
 		}
-		return key, asked, err
+		if err != nil {
+			return "", "", err
+		}
+		return own.Key(), asked, nil
 	}
 	b, err := OpenBundle(file)
 	if err != nil {

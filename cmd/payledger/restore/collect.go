@@ -78,7 +78,7 @@ func (r *restoring) prepare(o *audit.Options, pack datadir.KeyPack) error {
 	if err != nil {
 		return err
 	}
-	o.Checkpoints, o.Verifiers = given.Checkpoints, given.Verifiers
+	o.Against = given
 	key, err := r.logKey(pack)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r *restoring) prepare(o *audit.Options, pack datadir.KeyPack) error {
 		if p.checkpoint == nil {
 			continue
 		}
-		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: p.name + "/" + export.CheckpointFile, Signed: p.checkpoint})
+		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: p.name + "/" + export.CheckpointFile, Signed: string(p.checkpoint)})
 		if len(o.Verifiers) == 0 {
 			v, err := translog.ParseVerifier(string(p.key))
 			if err != nil {
@@ -108,7 +108,7 @@ func (r *restoring) prepare(o *audit.Options, pack datadir.KeyPack) error {
 		_, err := v.Open(r.signed)
 		return err == nil && v.Origin() == o.Origin
 	}) {
-		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: r.Data.Checkpoint(), Signed: r.signed})
+		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: r.Data.Checkpoint(), Signed: string(r.signed)})
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ import (
 type Evidence struct {
 	Dir    datadir.Dir // "" for a file
 	Bundle bool        // which has a key and a checkpoint of its own
-	Verify func(context.Context, httpadmin.VerifyRequest, func(httpadmin.Line) error) error
+	Verify func(context.Context, audit.Against, func(httpadmin.Line) error) error
 	Replay func(context.Context, httpadmin.ReplayRequest, func(httpadmin.Line) error) error
 	Close  func() error
 }
@@ -34,7 +34,7 @@ type Evidence struct {
 // OpenEvidence opens what the path names. It waits for a directory that another process is about to
 // serve, or to leave, as long as other commands do. given is what a file is checked against before it
 // is replayed.
-func OpenEvidence(ctx context.Context, path string, given datadir.TrustAnchors, stderr io.Writer) (*Evidence, error) {
+func OpenEvidence(ctx context.Context, path string, given audit.Against, stderr io.Writer) (*Evidence, error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return fileEvidence(path, given, stderr)
 	}
@@ -69,19 +69,15 @@ func evidenceOf(s eventstore.Store, log domain.ID) httpadmin.Evidence {
 }
 
 // fileEvidence is the log in a file, which is opened when it is asked for.
-func fileEvidence(path string, given datadir.TrustAnchors, stderr io.Writer) (*Evidence, error) {
+func fileEvidence(path string, given audit.Against, stderr io.Writer) (*Evidence, error) {
 	bundle, store, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	e := &Evidence{Close: func() error { return nil }}
 	if e.Bundle = bundle != nil; e.Bundle {
-		e.Verify = func(ctx context.Context, q httpadmin.VerifyRequest, emit func(httpadmin.Line) error) error {
-			var o audit.Options
-			if err := q.Set(&o); err != nil {
-				return err
-			}
-			report, err := bundle.Verify(ctx, o, cli.Progress(stderr, "Checking the log"))
+		e.Verify = func(ctx context.Context, q audit.Against, emit func(httpadmin.Line) error) error {
+			report, err := bundle.Verify(ctx, audit.Options{Against: q}, cli.Progress(stderr, "Checking the log"))
 			if err != nil {
 				return err
 			}
@@ -108,7 +104,7 @@ func liveEvidence(d datadir.Dir) *Evidence {
 	m := cli.ClientOf(d.DialSocket, "")
 	return &Evidence{
 		Dir: d, Close: func() error { return nil },
-		Verify: func(ctx context.Context, q httpadmin.VerifyRequest, emit func(httpadmin.Line) error) error {
+		Verify: func(ctx context.Context, q audit.Against, emit func(httpadmin.Line) error) error {
 			return evidenceLines(ctx, m, "/admin/verify", q, emit)
 		},
 		Replay: func(ctx context.Context, q httpadmin.ReplayRequest, emit func(httpadmin.Line) error) error {

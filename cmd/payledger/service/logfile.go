@@ -15,6 +15,7 @@ import (
 	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/audit"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
 	"payledger/projections"
@@ -53,7 +54,7 @@ func openFile(path string) (*export.Bundle, *bolt.Store, error) {
 
 // openChecked opens the log in a file and checks that it is as it was recorded: a bundle against its
 // checkpoint, a copy in its structure, both against the checkpoints that are given.
-func openChecked(ctx context.Context, path string, given datadir.TrustAnchors, stderr io.Writer) (logFile, error) {
+func openChecked(ctx context.Context, path string, given audit.Against, stderr io.Writer) (logFile, error) {
 	progress := cli.Progress(stderr, "Checking the log")
 	bundle, store, err := openFile(path)
 	switch {
@@ -85,7 +86,7 @@ func openChecked(ctx context.Context, path string, given datadir.TrustAnchors, s
 }
 
 // checkCopy checks the structure of a copy, and its tree against the checkpoints.
-func checkCopy(ctx context.Context, store *bolt.Store, given datadir.TrustAnchors, progress func(done, total eventstore.Position)) error {
+func checkCopy(ctx context.Context, store *bolt.Store, given audit.Against, progress func(done, total eventstore.Position)) error {
 	var pinned []translog.Checkpoint
 	last, err := store.Last(ctx)
 	if err != nil {
@@ -124,7 +125,7 @@ const progressEach = 1 << 13
 
 // ReadFile checks the log in a file and serves the admin interface on it to this process, for
 // commands that only read. With booksOnly only balances can be asked for.
-func ReadFile(ctx context.Context, path string, given datadir.TrustAnchors, booksOnly bool, stderr io.Writer) (*cli.Client, error) {
+func ReadFile(ctx context.Context, path string, given audit.Against, booksOnly bool, stderr io.Writer) (*cli.Client, error) {
 	return serveOwn(func(parts *process.Parts, tmp datadir.Dir) (http.Handler, error) {
 		log, err := openChecked(ctx, path, given, stderr)
 		if err != nil {

@@ -24,6 +24,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/translog"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/notifier/health/healthtest"
 )
@@ -215,7 +216,7 @@ func serves(t *testing.T, d datadir.Dir, ready func(at Addresses, log *healthtes
 // verified checks a directory as the command does, by the server if one runs.
 func verified(t *testing.T, d datadir.Dir) *audit.Report {
 	t.Helper()
-	e, err := OpenEvidence(t.Context(), string(d), datadir.TrustAnchors{}, io.Discard)
+	e, err := OpenEvidence(t.Context(), string(d), audit.Against{}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,8 +234,8 @@ func verified(t *testing.T, d datadir.Dir) *audit.Report {
 		t.Fatal(err)
 	}
 	var report *audit.Report
-	err = e.Verify(t.Context(), httpadmin.VerifyRequest{
-		Checkpoints: []httpadmin.SignedCheckpoint{{Name: "checkpoint", Note: string(signed), Beside: true}}, VerifierKeys: []string{s.VerifierKey()},
+	err = e.Verify(t.Context(), audit.Against{
+		Checkpoints: []audit.Checkpoint{{Name: "checkpoint", Signed: string(signed), Beside: true}}, Verifiers: []*translog.Verifier{s.Verifier()},
 	}, func(l httpadmin.Line) error {
 		if l.Report != nil {
 			report = l.Report
