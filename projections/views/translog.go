@@ -168,18 +168,9 @@ func (v *Views) within(ctx context.Context, size eventstore.Position) error {
 	return nil
 }
 
-// RootAt is the root hash of the tree of the log's first events. The error is
-// a *BeyondTreeError when there are not as many.
+// RootAt is the root hash of the tree of the log's first events. It does not read the log's last
+// position, but waits until the views reflect this many events.
 func (v *Views) RootAt(ctx context.Context, size eventstore.Position) (tlog.Hash, error) {
-	if err := v.within(ctx, size); err != nil {
-		return tlog.Hash{}, err
-	}
-	return tlog.TreeHash(int64(size), v.translog.hashes())
-}
-
-// RootHere is the root hash of the tree of the log's first events. Unlike RootAt it does not read
-// the log's last position: it waits until the views reflect this many events.
-func (v *Views) RootHere(ctx context.Context, size eventstore.Position) (tlog.Hash, error) {
 	if err := v.log.Wait(ctx, size); err != nil {
 		return tlog.Hash{}, err
 	}

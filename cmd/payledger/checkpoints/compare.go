@@ -15,7 +15,6 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
 	"payledger/notifier/health"
-	"payledger/projections/views"
 )
 
 // The projections store the hashes of the log's tree, so they do not show whether the log was changed after they folded
@@ -56,12 +55,11 @@ func (s *Signer) refusal(err error) error {
 // to find out whether the log or the projections are wrong: the error is
 // refusal's or a *viewsDifferError.
 func (s *Signer) glance(ctx context.Context) error {
+	if s.opened < s.newest.Size {
+		return s.refusal(&translog.TruncatedError{Checkpoint: s.newest, Size: s.opened})
+	}
 	root, err := s.views.RootAt(ctx, s.newest.Size)
-	var short *views.BeyondTreeError
-	switch {
-	case errors.As(err, &short):
-		return s.refusal(&translog.TruncatedError{Checkpoint: s.newest, Size: short.Size})
-	case err != nil:
+	if err != nil {
 		return cli.Errorf(cli.ExitDirectory, "comparing the log with its newest checkpoint: %w", err)
 	}
 	err = &viewsDifferError{fmt.Sprintf("its root at %d events is %s", s.newest.Size, root)}

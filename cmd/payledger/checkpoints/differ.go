@@ -69,7 +69,7 @@ func (w *witness) firstDifference(peer string, size eventstore.Position) (at eve
 			return true
 		}
 		var own, theirs tlog.Hash
-		if own, err = w.signer.views.RootHere(w.ctx, eventstore.Position(i)+1); err == nil {
+		if own, err = w.signer.views.RootAt(w.ctx, eventstore.Position(i)+1); err == nil {
 			theirs, err = w.rootOf(peer, eventstore.Position(i)+1)
 		}
 		return own != theirs

@@ -161,7 +161,7 @@ func (w *witness) vouch(signed []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, treeTime)
 	defer cancel()
-	root, err := w.signer.views.RootHere(ctx, c.Size)
+	root, err := w.signer.views.RootAt(ctx, c.Size)
 	if err != nil {
 		return nil, fmt.Errorf("it does not have the first %d events: %w", c.Size, err)
 	}
@@ -181,7 +181,7 @@ func (w *witness) serveRoot(rw http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	var root tlog.Hash
 	if err == nil {
-		root, err = w.signer.views.RootHere(ctx, eventstore.Position(size))
+		root, err = w.signer.views.RootAt(ctx, eventstore.Position(size))
 	}
 	if err != nil {
 		http.Error(rw, err.Error(), http.StatusConflict)
