@@ -2,6 +2,7 @@ package eventstore
 
 import (
 	"context"
+	"errors"
 	"iter"
 )
 
@@ -10,27 +11,20 @@ import (
 // An error comes together with the records before it.
 type Chunk func(ctx context.Context, dst []Stored, after Position, f Filter) (_ []Stored, reached Position, _ error)
 
+var errScanned = errors.New("the scan has ended")
+
 // ScanChunks is Store.Scan for a store that reads in chunks.
 func ScanChunks(ctx context.Context, chunk Chunk, after Position, f Filter) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
-		var records []Stored
-		for {
-			var reached Position
-			var err error
-			records, reached, err = chunk(ctx, records[:0], after, f)
-			for _, r := range records {
-				if !yield(r, nil) {
-					return
-				}
+		atEnd := func(context.Context, Position) error { return errScanned }
+		err := FollowChunks(ctx, chunk, atEnd, after, f, func(r Stored) error {
+			if !yield(r, nil) {
+				return errScanned
 			}
-			if err != nil {
-				yield(Stored{}, err)
-				return
-			}
-			if reached == after {
-				return
-			}
-			after = reached
+			return nil
+		})
+		if !errors.Is(err, errScanned) {
+			yield(Stored{}, err)
 		}
 	}
 }

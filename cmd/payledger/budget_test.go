@@ -27,7 +27,7 @@ type budget struct {
 func budgets() []budget {
 	return []budget{
 		{"payments, refunds and projects, what is said about them and why", 3999, []string{"domain", "eventstore/latefunds"}},
-		{"events are on disk before the answer", 4823, []string{"eventstore", "eventstore/bolt"}},
+		{"events are on disk before the answer", 4816, []string{"eventstore", "eventstore/bolt"}},
 		{"state follows from the log, lists and searches", 3092, []string{"projections"}},
 		{"books", 560, []string{"projections/books"}},
 		{"auditors verify the log", 4195, []string{
