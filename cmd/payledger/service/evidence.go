@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"os"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/datadir"
@@ -121,18 +121,14 @@ func evidenceLines(ctx context.Context, m *cli.Client, path string, in any, emit
 		return err
 	}
 	defer resp.Body.Close()
-	lines := bufio.NewReader(resp.Body)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return fmt.Errorf("the server's answer broke off, see its log: %w", err)
-		}
+	for lines := jsontext.NewDecoder(resp.Body); ; {
 		var l httpadmin.Line
-		if err := json.Unmarshal(line, &l); err != nil {
-			return fmt.Errorf("the server's answer cannot be read: %w", err)
+		err := json.UnmarshalDecode(lines, &l)
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return fmt.Errorf("the server's answer broke off or cannot be read, see its log: %w", err)
 		}
 		if err := emit(l); err != nil || l.Done != nil {
 			return err
