@@ -195,7 +195,7 @@ func TestFeesInTheAccount(t *testing.T) {
 	euros.Currency = "EUR"
 	does(settlement.RecordLines{FeesPaidBy: settlement.ByMerchant, Lines: []settlement.Text{entry(4, 150000, settlement.Settled)}}) // nothing is paid out
 	does(settlement.RecordLines{FeesPaidBy: settlement.ByMerchant, Lines: []settlement.Text{euros.Text()}})
-	b.open("/account/balance?lang=en").want(200).has(fees, "₽1,550.01", `fees</span><strong class="value">€7.00`)
+	b.open("/account/balance?lang=en").want(200).has(fees, "₽1,550.01", `fees</span><strong class="value">€7.00`).lacks(`On its way to you</span><strong class="value">−€7.00`) // nothing is owed in euros
 	b.open("/account/balance?lang=en&currency=RUB").want(200).has(fees, "₽1,550.01").lacks(`fees</span><strong class="value">€7.00`)
 	if got := string(m.get("/v1/balance/statement?account=merchant_payable").want(200, "").Body); !strings.Contains(got, `"amount":"30.01","balance":"-4469.99","reference":"sandbox:r"`) {
 		t.Errorf("%s", got)

@@ -22,11 +22,11 @@ func (d pageData) OnItsWay(b wire.CurrencyBooks) domain.Sum {
 			settled = settled.Add(a.Balance)
 		}
 	}
+	if owed := d.Credit(b, domain.MerchantPayable); settled.Compare(owed) > 0 {
+		settled = owed
+	}
 	if settled.Sign() < 0 {
 		return domain.Sum{}
-	}
-	if owed := d.Credit(b, domain.MerchantPayable); settled.Compare(owed) > 0 {
-		return owed
 	}
 	return settled
 }
