@@ -122,11 +122,6 @@ func (in source) lines(fn func(settlement.Line) error) (sum domain.Digest, err e
 	hash := sha256.New()
 	whole := io.TeeReader(in.file, hash)
 	for l, err := range in.profile.Read(whole, in.now) {
-		if err == nil {
-			if member := l.Check(); member != "" {
-				err = fmt.Errorf("line %d of the report: its %s is not possible", l.Number, member)
-			}
-		}
 		if err != nil {
 			return sum, fmt.Errorf("%s: %w", in.file.Name(), err)
 		}
