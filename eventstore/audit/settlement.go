@@ -10,29 +10,21 @@ import (
 
 // settlements is the state of all settlement reports.
 type settlements struct {
-	routes  map[string]*routeReports
-	books   map[eventstore.Stream]*stream[settlement.Book]
-	cleared map[domain.ID]settlement.Cleared // by payment
-}
-
-type routeReports struct {
-	stream[settlement.Reports]
-	recorded settlement.Summary // of the open one
+	routes   map[string]*stream[settlement.Reports]
+	recorded map[string]settlement.Summary // of the open report, by route
+	books    map[eventstore.Stream]*stream[settlement.Book]
+	cleared  map[domain.ID]settlement.Cleared // by payment
 }
 
 func newSettlements() settlements {
 	return settlements{
-		routes: make(map[string]*routeReports), books: make(map[eventstore.Stream]*stream[settlement.Book]), cleared: make(map[domain.ID]settlement.Cleared),
+		routes: make(map[string]*stream[settlement.Reports]), recorded: make(map[string]settlement.Summary),
+		books: make(map[eventstore.Stream]*stream[settlement.Book]), cleared: make(map[domain.ID]settlement.Cleared),
 	}
 }
 
-func (s *settlements) route(name string) *routeReports {
-	r := s.routes[name]
-	if r == nil {
-		r = &routeReports{stream: stream[settlement.Reports]{state: settlement.Reports{Route: name}}}
-		s.routes[name] = r
-	}
-	return r
+func (s *settlements) route(name string) *stream[settlement.Reports] {
+	return streamAt(s.routes, name, settlement.Reports{Route: name})
 }
 
 // followSettlement checks the reports of a route, or the lines of one.
@@ -43,16 +35,17 @@ func (c *checker) followSettlement(i *item) {
 	case lines:
 		c.followBook(i, route, report)
 	case domain.ValidRoute(r.Stream.ID) && r.Stream == eventstore.ReportsStream(r.Stream.ID):
-		of := c.streams.settlements.route(r.Stream.ID)
+		s := &c.streams.settlements
+		of := s.route(r.Stream.ID)
 		known := evolve(c, i, &of.head, &of.state, func() error {
-			err := of.state.Redecide(i.event, domain.IDTime(r.Commit), of.recorded)
+			err := of.state.Redecide(i.event, domain.IDTime(r.Commit), s.recorded[r.Stream.ID])
 			if c.unseen() {
 				return nil
 			}
 			return err
 		})
 		if known && i.event.Type() == settlement.TypeReportOpened {
-			of.recorded = settlement.Summary{}
+			delete(s.recorded, r.Stream.ID)
 		}
 	default:
 		c.add(r, BrokenStream, "the stream's id is neither a route nor a report of one")
@@ -74,7 +67,7 @@ func (c *checker) followBook(i *item, route, report string) {
 		}
 		for _, t := range e.Lines {
 			if entry, err := t.Entry(); err == nil {
-				of.recorded = of.recorded.Add(entry.Line)
+				s.recorded[route] = s.recorded[route].Add(entry.Line)
 				c.judge(i, route, entry)
 			}
 		}
