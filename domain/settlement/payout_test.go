@@ -139,6 +139,12 @@ func TestUndoPayout(t *testing.T) {
 	}
 }
 
+// after is time that passes between events.
+type after domain.Instant
+
+// Type implements domain.Event.
+func (after) Type() string { return "after" }
+
 func errText(err error) string {
 	if err == nil {
 		return ""
@@ -179,12 +185,27 @@ func TestPayoutsInReconcile(t *testing.T) {
 		"to a merchant, undone":      {[]domain.Event{settlement.PayoutUndone{Number: 1, Was: settlement.Payout{Amount: 5, Currency: "RUB", Reference: "x"}, Reason: "x"}}, ""},
 		"a report below zero":        {[]domain.Event{report("a", -40)}, "arrived_unreported cards:a -0.40 RUB 4"},
 		"taken from the next payout": {[]domain.Event{report("a", -40), report("b", 100), arrived("b", "RUB", 60)}, ""},
+		"while another is on its way": {
+			[]domain.Event{report("a", -40), report("b", 100), arrived("b", "RUB", 60), after(2 * day), report("c", 100)}, "",
+		},
+		"or has not arrived": {
+			[]domain.Event{report("a", -40), report("b", 100), arrived("b", "RUB", 60), after(day), report("c", 100)}, "not_arrived cards:c 1.00 RUB 3",
+		},
+		"or is of another route": {
+			[]domain.Event{report("a", -40), after(day), settlement.PayoutArrived{Route: "wallet", Report: "w", Amount: 40, Currency: "RUB", Reference: "x"}},
+			"arrived_unreported cards:a -0.40 RUB 4, arrived_unreported wallet:w -0.40 RUB 3",
+		},
 	} {
 		o := settlement.NewOpen(nil)
+		at := domain.Instant(0)
 		for _, e := range test.events {
-			o.Fold("installation", "", 0, e)
+			if pause, ok := e.(after); ok {
+				at += domain.Instant(pause)
+				continue
+			}
+			o.Fold("installation", "", at, e)
 			if opened, ok := e.(settlement.ReportOpened); ok {
-				o.Fold("installation", "", 0, settlement.ReportClosed{Route: "cards", Report: opened.Report.Report})
+				o.Fold("installation", "", at, settlement.ReportClosed{Route: "cards", Report: opened.Report.Report})
 			}
 		}
 		var got []string

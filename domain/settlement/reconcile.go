@@ -2,6 +2,7 @@ package settlement
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ const (
 	ReportIncomplete = "report_incomplete" // not all lines of a report are recorded
 
 	NotArrived        = "not_arrived"        // a report says that it was paid out, and it has not arrived for some days
-	ArrivedUnreported = "arrived_unreported" // it has arrived, and no report says so
+	ArrivedUnreported = "arrived_unreported" // more has arrived than a report says, or it is below zero
 )
 
 // Difference is what is open between the outcomes of payments and the reports of providers.
@@ -247,18 +248,27 @@ func (o *Open) each(now domain.Instant, days int, fn func(Difference)) {
 		fn(d)
 	}
 	early := func(d Difference) bool { return now-d.Since < domain.Instant(days)*24*60*60*1000 }
-	sums := make(map[itemKey]domain.Sum) // by route: what is too much for one report may be for another
-	for key, d := range o.transit {
-		of := itemKey{d.Route, key.currency}
-		sums[of] = sums[of].Add(d.Amount)
-	}
-	for key, d := range o.transit {
-		d.What = ArrivedUnreported
-		if d.Amount.Sign() > 0 {
+	// What is too much for one report may be for another: as far as the oldest of a route add up to
+	// zero, none of them is open.
+	sums, open := make(map[itemKey]domain.Sum), make(map[itemKey][]Difference) // by route
+	for _, key := range slices.SortedFunc(maps.Keys(o.transit), func(a, b itemKey) int {
+		return cmp.Or(cmp.Compare(o.transit[a].Since, o.transit[b].Since), strings.Compare(a.of, b.of))
+	}) {
+		d := o.transit[key]
+		if d.What = ArrivedUnreported; d.Amount.Sign() > 0 {
 			d.What = NotArrived
 		}
-		if sums[itemKey{d.Route, key.currency}].Sign() != 0 && !early(d) {
-			fn(d)
+		of := itemKey{d.Route, key.currency}
+		open[of] = append(open[of], d)
+		if sums[of] = sums[of].Add(d.Amount); sums[of].Sign() == 0 {
+			delete(open, of)
+		}
+	}
+	for _, all := range open {
+		for _, d := range all {
+			if !early(d) {
+				fn(d)
+			}
 		}
 	}
 	for key, d := range o.items {
