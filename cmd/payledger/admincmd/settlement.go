@@ -118,7 +118,8 @@ difference, the oldest first:
   report_incomplete  an import was interrupted: import its file again
   not_arrived        a report says that it was paid out, and it has not arrived for some days: look at
                      the bank (payledger payout arrived)
-  arrived_unreported it has arrived, and for some days no report says so: import the report
+  arrived_unreported more has arrived than reports say, for some days: import the report; or a report
+                     is below zero, and no later payout is less by that yet
 
 AMOUNT is what the provider owes by it, and negative what it is owed by it. Money of an open
 dispute is no difference. What was heard of before "settled_since" of its route in the routes file
@@ -146,7 +147,7 @@ func todo(d settlement.Difference) string {
 	case settlement.NotArrived:
 		return "payledger payout arrived"
 	case settlement.ArrivedUnreported:
-		return "import the report"
+		return "import the report, or wait where it is below zero"
 	}
 	return "payledger settlement resolve " + d.Line
 }
