@@ -175,24 +175,21 @@ func (c Currency) wellFormed() bool {
 // Sum is a signed sum of money in minor units: debits are positive, credits
 // negative. It has 128 bits, so that it cannot overflow: 64 bits hold only
 // 92 million payments of MaxAmount. Equal sums are equal by ==.
-type Sum struct {
-	hi int64
-	lo uint64
-}
+type Sum struct{ Hi, Lo int64 } // the halves of its two's complement
 
 // SumOf is the amount as a sum.
-func SumOf(a Amount) Sum { return Sum{hi: int64(a) >> 63, lo: uint64(a)} }
+func SumOf(a Amount) Sum { return Sum{int64(a) >> 63, int64(a)} }
 
 // Add is s + o.
 func (s Sum) Add(o Sum) Sum {
-	lo, carry := bits.Add64(s.lo, o.lo, 0)
-	return Sum{hi: s.hi + o.hi + int64(carry), lo: lo}
+	lo, carry := bits.Add64(uint64(s.Lo), uint64(o.Lo), 0)
+	return Sum{s.Hi + o.Hi + int64(carry), int64(lo)}
 }
 
 // Neg is −s.
 func (s Sum) Neg() Sum {
-	lo, borrow := bits.Sub64(0, s.lo, 0)
-	return Sum{hi: -s.hi - int64(borrow), lo: lo}
+	lo, borrow := bits.Sub64(0, uint64(s.Lo), 0)
+	return Sum{-s.Hi - int64(borrow), int64(lo)}
 }
 
 // Compare is -1, 0 or 1 as s is below, equal to or above o.
@@ -201,7 +198,7 @@ func (s Sum) Compare(o Sum) int { return s.Add(o.Neg()).Sign() }
 // Sign is -1, 0 or 1.
 func (s Sum) Sign() int {
 	switch {
-	case s.hi < 0:
+	case s.Hi < 0:
 		return -1
 	case s == Sum{}:
 		return 0
@@ -209,22 +206,15 @@ func (s Sum) Sign() int {
 	return 1
 }
 
-// Bits returns the two halves of the sum in two's complement, the form in which
-// it is stored.
-func (s Sum) Bits() (hi, lo uint64) { return uint64(s.hi), s.lo }
-
-// SumFromBits is the inverse of Bits.
-func SumFromBits(hi, lo uint64) Sum { return Sum{hi: int64(hi), lo: lo} }
-
 // String writes the sum as "D.DD", with a minus sign before a credit.
 func (s Sum) String() string {
 	size := s
-	if s.hi < 0 {
+	if s.Hi < 0 {
 		size = s.Neg()
 	}
-	n := new(big.Int).SetUint64(uint64(size.hi))
-	n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(size.lo))
-	d := apd.Decimal{Negative: s.hi < 0, Exponent: -minorDigits}
+	n := new(big.Int).SetUint64(uint64(size.Hi))
+	n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(uint64(size.Lo)))
+	d := apd.Decimal{Negative: s.Hi < 0, Exponent: -minorDigits}
 	d.Coeff.SetMathBigInt(n)
 	return d.Text('f')
 }
@@ -249,7 +239,7 @@ func (s *Sum) UnmarshalText(text []byte) error {
 		return errSum
 	}
 	lo := new(big.Int).And(n, new(big.Int).SetUint64(1<<64-1)).Uint64()
-	v := Sum{hi: n.Rsh(n, 64).Int64(), lo: lo}
+	v := Sum{n.Rsh(n, 64).Int64(), int64(lo)}
 	if negative {
 		v = v.Neg()
 	}

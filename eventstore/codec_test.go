@@ -47,7 +47,7 @@ func fill(t *rapid.T, name string, v reflect.Value) {
 		*into = domain.Amount(rapid.Int64Range(int64(domain.MinAmount), int64(domain.MaxAmount)).Draw(t, name))
 		return
 	case *domain.Sum:
-		*into = domain.SumFromBits(uint64(rapid.Int64Range(-1<<61, 1<<61).Draw(t, name)), rapid.Uint64().Draw(t, name+" low"))
+		*into = domain.Sum{Hi: rapid.Int64Range(-1<<61, 1<<61).Draw(t, name), Lo: rapid.Int64().Draw(t, name+" low")}
 		return
 	case *domain.JSON:
 		*into = payloads(t, name)

@@ -66,7 +66,7 @@ func (w *world) periods(project string, length domain.Instant) map[periodCell]vi
 	for _, p := range w.Payments {
 		if p.Project == project {
 			change(p.CreatedAt, p.Currency, func(row *views.PeriodRow) {
-				one(&row.ByStatus[slices.Index(domain.PaymentStatuses(), p.Status)], p.Amount)
+				one(row.ByStatus.Of(p.Status), p.Amount)
 				if back := wentBack(p); back > 0 {
 					one(&row.Returned, back)
 				}
@@ -155,8 +155,8 @@ func TestPeriodsAndTotalsAgainstAModel(t *testing.T) {
 func plus(a, b views.PeriodRow) views.PeriodRow {
 	a.Created, a.Paid, a.Refunded, a.Returned = a.Created.Plus(b.Created), a.Paid.Plus(b.Paid), a.Refunded.Plus(b.Refunded), a.Returned.Plus(b.Returned)
 	a.Lost, a.Back = a.Lost.Plus(b.Lost), a.Back.Plus(b.Back)
-	for i := range a.ByStatus {
-		a.ByStatus[i] = a.ByStatus[i].Plus(b.ByStatus[i])
+	for _, s := range domain.PaymentStatuses() {
+		*a.ByStatus.Of(s) = a.ByStatus.Of(s).Plus(*b.ByStatus.Of(s))
 	}
 	return a
 }

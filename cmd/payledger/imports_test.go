@@ -192,7 +192,7 @@ func rooms() []room {
 		{
 			folder:  "projections/table",
 			why:     "an ordered table in memory over a file; it knows neither events nor what its rows mean",
-			ours:    []string{"eventstore/boltfile"},
+			ours:    []string{"eventstore/boltfile", "eventstore/values"},
 			modules: []string{bbolt, "github.com/tidwall/btree"},
 			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net", "os"},
 			noClock: true,
@@ -202,7 +202,7 @@ func rooms() []room {
 			why:    "a view is a fold of the log: no clock, no network, no commands, so that a rebuilt one is the same",
 			ours:   []string{"domain", "domain/deliveries", "domain/installation", "domain/projects", "domain/settlement", "eventstore", "eventstore/translog", "eventstore/values", "projections/table"},
 			modules: []string{
-				jsonModule, bbolt, "github.com/rivo/uniseg", "golang.org/x/mod/sumdb/tlog", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm",
+				bbolt, "github.com/rivo/uniseg", "golang.org/x/mod/sumdb/tlog", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm",
 			},
 			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net", "os"},
 			noClock: true,
@@ -211,7 +211,7 @@ func rooms() []room {
 			folder:  "projections/books",
 			why:     "double entry is a fold of the log like any view, and needs none of the others",
 			ours:    []string{"domain", "domain/settlement", "eventstore", "eventstore/values", "projections/table"},
-			modules: []string{jsonModule, bbolt},
+			modules: []string{bbolt},
 			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net", "os"},
 			noClock: true,
 		},

@@ -93,8 +93,7 @@ func (l Line) Says(p domain.Payment) (domain.Signal, bool) {
 	if l.Kind != KindDispute || l.Reference == "" || p.Status != domain.Paid || l.Currency != p.Currency || !l.fits(domain.SumOf(p.Amount)) {
 		return s, false
 	}
-	_, small := abs.Bits()
-	s.Amount = domain.Amount(small) // it fits, so it is below an Amount
+	s.Amount = domain.Amount(abs.Lo) // it fits, so it is below an Amount
 	d, known := p.Dispute(l.Reference)
 	return s, !known || s.Outcome == domain.OutcomeDisputeWon && d.Status != domain.DisputeWon && d.Amount == s.Amount
 }

@@ -74,8 +74,8 @@ func (c RecordPayout) decide(p Payouts) (domain.Event, error) {
 		return nil, ErrPaidMeanwhile
 	case domain.SumOf(c.Amount).Compare(c.Owed) > 0:
 		var most domain.Amount
-		if _, small := c.Owed.Bits(); c.Owed.Sign() > 0 {
-			most = domain.Amount(small) // it is below an Amount
+		if c.Owed.Sign() > 0 {
+			most = domain.Amount(c.Owed.Lo) // it is below an Amount
 		}
 		return nil, domain.FieldErrors{{Field: "amount", Code: domain.AmountTooLarge, Max: most}}
 	}

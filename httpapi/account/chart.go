@@ -110,9 +110,8 @@ func niceStep(largest domain.Amount) domain.Amount {
 
 // amountOf is a sum for a chart, capped at 92 quadrillions.
 func amountOf(s domain.Sum) domain.Amount {
-	hi, lo := s.Bits()
-	if hi != 0 || lo > 1<<62 {
+	if s.Hi != 0 || s.Lo < 0 || s.Lo > 1<<62 {
 		return 1 << 62
 	}
-	return domain.Amount(lo)
+	return domain.Amount(s.Lo)
 }

@@ -88,8 +88,8 @@ func (d pageData) FilterField(name, kind, value, label string) inputField {
 
 // Sum writes a balance, which can be larger than an amount.
 func (d pageData) Sum(s domain.Sum, c domain.Currency) string {
-	if hi, lo := s.Bits(); hi == uint64(int64(lo)>>63) { // the sign of lo, 64 times
-		return d.Amount(domain.Amount(lo), c)
+	if s == domain.SumOf(domain.Amount(s.Lo)) {
+		return d.Amount(domain.Amount(s.Lo), c)
 	}
 	return s.String() + " " + string(c)
 }

@@ -109,8 +109,8 @@ func overviewOf(usual []domain.Currency, rows []views.PeriodRow, from, to Day) (
 		one.Created, one.Paid, one.Refunded = one.Created.Plus(day.Created), one.Paid.Plus(day.Paid), one.Refunded.Plus(day.Refunded)
 		one.Returned, one.Lost = one.Returned.Plus(wire.Tally(r.Returned)), one.Lost.Plus(wire.Tally(r.Lost))
 		one.Back = one.Back.Plus(wire.Tally(r.Back))
-		for i, t := range r.ByStatus {
-			one.Outcomes[i].Tally = one.Outcomes[i].Plus(wire.Tally(t))
+		for i, o := range one.Outcomes {
+			one.Outcomes[i].Tally = o.Plus(wire.Tally(*r.ByStatus.Of(o.Status)))
 		}
 	}
 	if len(all) == 0 && len(usual) > 0 {

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/projections/table"
@@ -21,12 +19,12 @@ import (
 // account is an account of a project in one currency, with its newest balance
 // and the position of the posting that led to it.
 type account struct {
-	Project  string              `json:"project"`
-	Currency domain.Currency     `json:"currency"`
-	Account  domain.Account      `json:"account"`
-	Balance  domain.Sum          `json:"balance"`
-	Position eventstore.Position `json:"position"`
-	Number   uint32              `json:"number"` // from 1, in the order of first postings
+	Project  string
+	Currency domain.Currency
+	Account  domain.Account
+	Balance  domain.Sum
+	Position eventstore.Position
+	Number   uint64 // from 1, in the order of first postings
 }
 
 // accountName is the part of an account's identity within its project.
@@ -40,7 +38,7 @@ func (a *account) name() accountName { return accountName{a.Currency, a.Account}
 // line is the key in the journal of the account's posting at a position.
 func (a *account) line(p eventstore.Position) string {
 	var b [4 + 8]byte
-	binary.BigEndian.PutUint32(b[:], a.Number)
+	binary.BigEndian.PutUint32(b[:], uint32(a.Number))
 	binary.BigEndian.PutUint64(b[4:], uint64(p))
 	return string(b[:])
 }
@@ -68,26 +66,16 @@ type accountsView struct {
 	// live is by project and name; guarded by the DB, written only by the fold. Accounts are never
 	// changed, only replaced.
 	live  map[string]map[accountName]*account
-	count uint32 // of accounts, guarded likewise
+	count uint64 // of accounts, guarded likewise
 	// suspense adds up the accounts of that name by currency; guarded likewise.
 	suspense map[domain.Currency]domain.Sum
 }
 
 func newAccountsView(db *table.DB) *accountsView {
 	return &accountsView{
-		Table: table.New(db, "balances", appendAccount, parseAccount), live: make(map[string]map[accountName]*account),
+		Table: table.OfStructs[account](db, "balances"), live: make(map[string]map[accountName]*account),
 		suspense: make(map[domain.Currency]domain.Sum),
 	}
-}
-
-func appendAccount(b []byte, a *account) ([]byte, error) {
-	body, err := json.Marshal(a)
-	return append(b, body...), err
-}
-
-func parseAccount(b []byte) (*account, error) {
-	a := new(account)
-	return a, json.Unmarshal(b, a, json.RejectUnknownMembers(true))
 }
 
 // posted is one posting of an event, and the account after it.

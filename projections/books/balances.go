@@ -67,7 +67,7 @@ func (b *Books) Balances(ctx context.Context, project string, as AsOf) (Balances
 			if len(found) == 0 {
 				continue
 			}
-			one.Balance = found[0].Value.balance
+			one.Balance = found[0].Value.Balance
 		}
 		out.Balances = append(out.Balances, one)
 	}

@@ -160,7 +160,7 @@ func (b *Books) linesOf(
 	for _, f := range found {
 		l := JournalLine{
 			Position: positionOf(f.Key), Project: a.Project, Account: a.Account, Currency: a.Currency,
-			Amount: f.Value.amount, Balance: f.Value.balance,
+			Amount: f.Value.Amount, Balance: f.Value.Balance,
 		}
 		if q.After.Position == 0 || q.order(l.Place(), q.After) > 0 {
 			lines = append(lines, l)
@@ -195,7 +195,7 @@ func (b *Books) Fees(ctx context.Context, q JournalQuery) (map[domain.Currency]d
 			return nil, err
 		}
 		for _, l := range lines {
-			fees[a.Currency] = fees[a.Currency].Add(l.Value.amount)
+			fees[a.Currency] = fees[a.Currency].Add(l.Value.Amount)
 		}
 	}
 	return fees, nil

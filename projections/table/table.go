@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore/values"
 )
 
 // Table is an ordered map from keys to values of one type, kept in a bucket of
@@ -37,6 +39,30 @@ func New[V any](db *DB, name string, appendTo func([]byte, V) ([]byte, error), p
 	}
 	db.tables = append(db.tables, t)
 	return t
+}
+
+// OfStructs is New for values in the form of values.Structs.
+func OfStructs[T any](db *DB, name string) *Table[*T] {
+	return New(
+		db, name,
+		func(b []byte, v *T) ([]byte, error) { return new(values.Structs).Append(b, v), nil },
+		func(b []byte) (*T, error) {
+			v := new(T)
+			return v, new(values.Structs).Parse(b, v)
+		},
+	)
+}
+
+// OfValues is OfStructs for small values, which are no pointers.
+func OfValues[T any](db *DB, name string) *Table[T] {
+	return New(
+		db, name,
+		func(b []byte, v T) ([]byte, error) { return new(values.Structs).Append(b, &v), nil },
+		func(b []byte) (v T, err error) {
+			err = new(values.Structs).Parse(b, &v)
+			return v, err
+		},
+	)
 }
 
 // Cache keeps up to n decoded values in memory, where Get and GetAll find them

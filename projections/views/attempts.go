@@ -36,7 +36,7 @@ func (a AttemptCounts) Plus(o AttemptCounts) AttemptCounts {
 type attemptsView struct{ counters[AttemptCounts] }
 
 func newAttemptsView(db *table.DB) *attemptsView {
-	return &attemptsView{newCounters(db, "attempts", appendStruct[AttemptCounts], parseStruct[AttemptCounts])}
+	return &attemptsView{newCounters[AttemptCounts](db, "attempts")}
 }
 
 // count works out the row that an event of a payment leads to.

@@ -14,8 +14,8 @@ type counterEntry[V any] struct {
 	made bool // there was no row before
 }
 
-func newCounters[V any](db *table.DB, name string, appendTo func([]byte, *V) ([]byte, error), parse func([]byte) (*V, error)) counters[V] {
-	t := table.New(db, name, appendTo, parse)
+func newCounters[V any](db *table.DB, name string) counters[V] {
+	t := table.OfStructs[V](db, name)
 	t.Cache(1 << 10)
 	return counters[V]{Table: t}
 }

@@ -50,14 +50,14 @@ type Deliveries struct {
 func newDeliveries(db *table.DB, log Log, p *projectsView) *Deliveries {
 	v := &Deliveries{
 		db: db, log: log, projects: p, endpoints: make(map[string]*deliveries.Endpoint),
-		lanes: table.New(db, "webhook_lanes", appendStruct[deliveries.Lane], parseStruct[deliveries.Lane]),
+		lanes: table.OfStructs[deliveries.Lane](db, "webhook_lanes"),
 		due:   newTextTable[string](db, "webhook_due"),
 
-		records: table.New(db, "deliveries", appendStruct[deliveries.Delivery], parseStruct[deliveries.Delivery]),
+		records: table.OfStructs[deliveries.Delivery](db, "deliveries"),
 		listed:  newTextTable[string](db, "deliveries_listed"),
 		pending: newTextTable[string](db, "deliveries_pending"),
-		tallies: table.New(db, "webhook_endpoints", appendStruct[deliveries.Endpoint], parseStruct[deliveries.Endpoint]),
-		states:  table.New(db, "webhook_state", appendStruct[deliveries.State], parseStruct[deliveries.State]),
+		tallies: table.OfStructs[deliveries.Endpoint](db, "webhook_endpoints"),
+		states:  table.OfStructs[deliveries.State](db, "webhook_state"),
 	}
 	v.lanes.Cache(1 << 12)
 	v.records.Cache(1 << 12)

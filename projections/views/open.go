@@ -13,7 +13,7 @@ import (
 // learned at a provider, with how much that is.
 func newUncollected(db *table.DB) *listView[domain.Outstanding] {
 	return openList(
-		table.New(db, "uncollected", appendValue[domain.Outstanding], parseValue[domain.Outstanding]),
+		table.OfValues[domain.Outstanding](db, "uncollected"),
 		domain.Payment.Uncollected, func(p *domain.Payment) domain.Outstanding { return p.Outstanding() },
 	)
 }

@@ -6,7 +6,6 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -22,7 +21,7 @@ type PaymentRow struct {
 type paymentsView struct{ *table.Table[*PaymentRow] }
 
 func newPaymentsView(db *table.DB, cached int) *paymentsView {
-	v := &paymentsView{table.New(db, "payments", appendStruct[PaymentRow], parseStruct[PaymentRow])}
+	v := &paymentsView{table.OfStructs[PaymentRow](db, "payments")}
 	v.Cache(cached)
 	return v
 }
@@ -54,20 +53,4 @@ func (v *Views) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool
 // EachPayment calls fn for every payment, by id, until fn returns an error, which it returns.
 func (v *Views) EachPayment(ctx context.Context, fn func(domain.Payment) error) error {
 	return v.payments.Each(ctx, table.Range{}, math.MaxInt, func(_ string, row *PaymentRow) error { return fn(row.Payment) })
-}
-
-func appendStruct[T any](b []byte, v *T) ([]byte, error) {
-	return new(values.Structs).Append(b, v), nil
-}
-
-func parseStruct[T any](b []byte) (*T, error) {
-	v := new(T)
-	return v, new(values.Structs).Parse(b, v)
-}
-
-func appendValue[T any](b []byte, v T) ([]byte, error) { return appendStruct(b, &v) }
-
-func parseValue[T any](b []byte) (T, error) {
-	v, err := parseStruct[T](b)
-	return *v, err
 }

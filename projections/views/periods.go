@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/eventstore/values"
 	"payledger/projections/table"
 )
 
@@ -41,7 +40,7 @@ func (t Tally) minus(o Tally) Tally { return Tally{t.Count - o.Count, t.Sum.Add(
 // PeriodRow is what happened in one currency in one period, and what has become by
 // now of the payments that were created in it.
 type PeriodRow struct {
-	Period   int // which of those asked for
+	Period   int // which of those asked for; neither this nor the currency is in the table, whose keys have them
 	Currency domain.Currency
 	Created  Tally
 	Paid     Tally // payments that were paid in the period, whenever they were created
@@ -52,22 +51,22 @@ type PeriodRow struct {
 	Back     Tally // of Refunded and Lost, of any period: what came back in this one
 }
 
-// ByStatus are tallies in the order of domain.PaymentStatuses.
-type ByStatus [5]Tally
+// ByStatus are tallies of payments by their status.
+type ByStatus struct{ Created, AwaitingPayment, Paid, Expired, Failed Tally }
 
-// at is the tally of a status, nil for none.
-func (b *ByStatus) at(s domain.PaymentStatus) *Tally {
+// Of is the tally of a status, nil for none.
+func (b *ByStatus) Of(s domain.PaymentStatus) *Tally {
 	switch s {
 	case domain.Created:
-		return &b[0]
+		return &b.Created
 	case domain.AwaitingPayment:
-		return &b[1]
+		return &b.AwaitingPayment
 	case domain.Paid:
-		return &b[2]
+		return &b.Paid
 	case domain.Expired:
-		return &b[3]
+		return &b.Expired
 	case domain.Failed:
-		return &b[4]
+		return &b.Failed
 	}
 	return nil
 }
@@ -81,7 +80,7 @@ type periodsView struct {
 }
 
 func newPeriodsView(db *table.DB, name string, length domain.Instant) *periodsView {
-	return &periodsView{newCounters(db, name, appendPeriod, parsePeriod), length}
+	return &periodsView{newCounters[PeriodRow](db, name), length}
 }
 
 // stretch is the number of the stretch that an instant is in.
@@ -114,12 +113,12 @@ func (v *periodsView) count(c *change) error {
 		if err != nil {
 			return err
 		}
-		if t := row.ByStatus.at(before); t != nil {
+		if t := row.ByStatus.Of(before); t != nil {
 			*t = t.add(-1, p.Amount)
 		} else {
 			row.Created = row.Created.add(1, p.Amount)
 		}
-		if t := row.ByStatus.at(p.Status); t != nil {
+		if t := row.ByStatus.Of(p.Status); t != nil {
 			*t = t.add(1, p.Amount)
 		}
 		if p.Status == domain.Paid {
@@ -179,40 +178,6 @@ func (v *periodsView) rowAt(p *domain.Payment, at domain.Instant) (*PeriodRow, e
 	return v.row(v.key(p.Project, v.stretch(at), p.Currency))
 }
 
-// tallies are those of a row in the order of its form.
-func (r *PeriodRow) tallies() []*Tally {
-	all := []*Tally{&r.Created, &r.Paid, &r.Refunded, &r.Returned}
-	for i := range r.ByStatus {
-		all = append(all, &r.ByStatus[i])
-	}
-	return append(all, &r.Lost, &r.Back)
-}
-
-// The form of a row: each tally's count as a varint, followed by its sum as 16 bytes
-// unless the count is 0. Stretch and currency are in the key.
-func appendPeriod(b []byte, r *PeriodRow) ([]byte, error) {
-	for _, t := range r.tallies() {
-		if b = binary.AppendUvarint(b, t.Count); t.Count > 0 {
-			hi, lo := t.Sum.Bits()
-			b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, hi), lo)
-		}
-	}
-	return b, nil
-}
-
-func parsePeriod(b []byte) (*PeriodRow, error) {
-	d, r := values.Decode(b), new(PeriodRow)
-	for _, t := range r.tallies() {
-		if t.Count = d.Uint(); t.Count == 0 {
-			continue
-		}
-		if sum := d.Bytes(16); sum != nil {
-			t.Sum = domain.SumFromBits(binary.BigEndian.Uint64(sum), binary.BigEndian.Uint64(sum[8:]))
-		}
-	}
-	return r, d.End()
-}
-
 // each calls fn for the rows of a project from one instant up to another, both of
 // which bound stretches; 0 is no bound.
 func (v *periodsView) each(
@@ -266,5 +231,12 @@ func (r *PeriodRow) plus(o *PeriodRow) {
 	more := o.tallies()
 	for i, t := range r.tallies() {
 		*t = t.Plus(*more[i])
+	}
+}
+
+func (r *PeriodRow) tallies() []*Tally {
+	of := &r.ByStatus
+	return []*Tally{
+		&r.Created, &r.Paid, &r.Refunded, &r.Returned, &r.Lost, &r.Back, &of.Created, &of.AwaitingPayment, &of.Paid, &of.Expired, &of.Failed,
 	}
 }

@@ -34,7 +34,7 @@ func (l *liveProjects) at(id string) (*projects.Project, bool) {
 func (l *liveProjects) set(p *projects.Project) { l.byID.Store(p.ID, p) }
 
 func newProjectsView(db *table.DB) *projectsView {
-	return &projectsView{Table: table.New(db, "projects", appendStruct[projects.Project], parseStruct[projects.Project])}
+	return &projectsView{Table: table.OfStructs[projects.Project](db, "projects")}
 }
 
 func (v *projectsView) fold(c *change) {

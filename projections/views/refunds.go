@@ -17,12 +17,12 @@ type refundsView struct {
 
 // newRefunds finds a refund by its id.
 func newRefunds(db *table.DB) *refundsView {
-	return &refundsView{table.New(db, "refunds", appendValue[domain.ID], parseValue[domain.ID]), func(_ string, _ domain.RefundStatus, refund domain.ID) string { return idKey(refund) }}
+	return &refundsView{table.OfValues[domain.ID](db, "refunds"), func(_ string, _ domain.RefundStatus, refund domain.ID) string { return idKey(refund) }}
 }
 
 // newRefundList lists a project's refunds: project, 0, refund id.
 func newRefundList(db *table.DB) *refundsView {
-	return &refundsView{table.New(db, "refunds_by_project", appendValue[domain.ID], parseValue[domain.ID]), func(project string, _ domain.RefundStatus, refund domain.ID) string {
+	return &refundsView{table.OfValues[domain.ID](db, "refunds_by_project"), func(project string, _ domain.RefundStatus, refund domain.ID) string {
 		return listKeyOf(refund, project)
 	}}
 }
@@ -30,7 +30,7 @@ func newRefundList(db *table.DB) *refundsView {
 // newRefundStatus lists a project's refunds of each status: project, 0,
 // status, 0, refund id.
 func newRefundStatus(db *table.DB) *refundsView {
-	return &refundsView{table.New(db, "refunds_by_status", appendValue[domain.ID], parseValue[domain.ID]), func(project string, s domain.RefundStatus, refund domain.ID) string {
+	return &refundsView{table.OfValues[domain.ID](db, "refunds_by_status"), func(project string, s domain.RefundStatus, refund domain.ID) string {
 		return listKeyOf(refund, project, string(s))
 	}}
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-
 	"payledger/domain"
 	"payledger/domain/settlement"
 	"payledger/eventstore"
@@ -30,13 +28,13 @@ type settlementsView struct {
 // as if it had been Settled from the first: the row is the same whatever came first.
 type Settlement struct {
 	settlement.Report
-	OpenedAt domain.Instant      `json:"opened_at"`
-	Position eventstore.Position `json:"position"` // of its report.opened
-	Closed   bool                `json:"closed"`
-	Recorded settlement.Summary  `json:"recorded"`
-	Waiting  int                 `json:"waiting"`  // lines in suspense
-	Resolved []int               `json:"resolved"` // numbers of lines that were
-	Projects []string            `json:"projects"` // those with lines, in their own book or another's, the operator among them; only in the operator's row
+	OpenedAt domain.Instant
+	Position eventstore.Position // of its report.opened
+	Closed   bool
+	Recorded settlement.Summary
+	Waiting  int      // lines in suspense
+	Resolved []int    // numbers of lines that were
+	Projects []string // those with lines, in their own book or another's, the operator among them; only in the operator's row
 }
 
 func newSettlementsView(db *table.DB) *settlementsView {
@@ -44,18 +42,7 @@ func newSettlementsView(db *table.DB) *settlementsView {
 		return table.New(db, name, values.AppendUint64[uint64], values.ParseUint64[uint64])
 	}
 	return &settlementsView{
-		rows: table.New(
-			db, "settlements",
-			func(b []byte, s *Settlement) ([]byte, error) {
-				text, err := json.Marshal(s)
-				return append(b, text...), err
-			},
-			func(b []byte) (*Settlement, error) {
-				s := new(Settlement)
-				return s, json.Unmarshal(b, s)
-			},
-		),
-		ids: position("settlement_ids"), lines: position("settlement_lines"),
+		rows: table.OfStructs[Settlement](db, "settlements"), ids: position("settlement_ids"), lines: position("settlement_lines"),
 		later: newTextTable[settlement.Text](db, "settlement_later"), cleared: newTextTable[settlement.Cleared](db, "settled"),
 	}
 }

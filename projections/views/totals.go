@@ -165,8 +165,8 @@ func (v *Views) totalPeriods(ctx context.Context, project string, q PaymentQuery
 		if q.Currency != "" && q.Currency != c {
 			return
 		}
-		for i, s := range domain.PaymentStatuses() {
-			t := r.ByStatus[i]
+		for _, s := range domain.PaymentStatuses() {
+			t := *r.ByStatus.Of(s)
 			if t.Count == 0 || q.Status != "" && q.Status != s {
 				continue
 			}
