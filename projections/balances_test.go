@@ -121,7 +121,7 @@ func TestBooksAgainstAModel(t *testing.T) {
 				e = open(t, c)
 			}
 		}
-		now, err := e.Balances(t.Context(), "", books.AsOf{})
+		now, err := e.Balances(t.Context(), "", books.Now)
 		must(t, err)
 		suspense := make(map[domain.Currency]domain.Sum)
 		for _, b := range now.Balances {
@@ -140,14 +140,14 @@ func TestBooksAgainstAModel(t *testing.T) {
 		}
 		for range 12 {
 			project := pick(w, append([]string{""}, w.Projects...)...)
-			as, at := books.AsOf{}, w.Last()
+			as, at := books.Now, w.Last()
 			switch w.Intn(3) {
 			case 0:
 				at = eventstore.Position(w.Intn(int(at) + 1))
-				as = books.AsOfPosition(at)
+				as = at
 			case 1:
 				time := w.instant()
-				at, as = w.beginning(time), books.AsOfTime(time)
+				at, as = w.beginning(time), positionAt(t, e, time)
 			}
 			books, err := e.Balances(t.Context(), project, as)
 			must(t, err)
@@ -243,6 +243,13 @@ func TestStatementAgainstAModel(t *testing.T) {
 	}
 }
 
+func positionAt(t *testing.T, e *Engine, at domain.Instant) eventstore.Position {
+	t.Helper()
+	p, err := e.PositionAt(t.Context(), at)
+	must(t, err)
+	return p
+}
+
 // TestATimeBehindUsChangesNoMore asks for a time, lets an event of an earlier
 // time arrive behind a later one, and asks again.
 func TestATimeBehindUsChangesNoMore(t *testing.T) {
@@ -250,7 +257,7 @@ func TestATimeBehindUsChangesNoMore(t *testing.T) {
 	w := seeded(t, 41).steps(150)
 	e := open(t, w.config(t.TempDir()))
 	at := domain.InstantOf(w.Now) - 1
-	before, err := e.Balances(t.Context(), "", books.AsOfTime(at))
+	before, err := e.Balances(t.Context(), "", positionAt(t, e, at))
 	must(t, err)
 	lines := len(w.lines())
 	now := w.Now
@@ -261,7 +268,7 @@ func TestATimeBehindUsChangesNoMore(t *testing.T) {
 	if len(w.lines()) == lines {
 		t.Fatal("nothing was posted out of order")
 	}
-	after, err := e.Balances(t.Context(), "", books.AsOfTime(at))
+	after, err := e.Balances(t.Context(), "", positionAt(t, e, at))
 	must(t, err)
 	if before.Position != after.Position || !slices.Equal(before.Balances, after.Balances) {
 		t.Errorf("%+v became %+v", before, after)
@@ -272,7 +279,7 @@ func TestBooksAtTheEnds(t *testing.T) {
 	t.Parallel()
 	w := seeded(t, 42)
 	e := open(t, w.config(t.TempDir()))
-	for name, as := range map[string]books.AsOf{"now": {}, "position": books.AsOfPosition(0), "time": books.AsOfTime(1 << 50), "before the epoch": books.AsOfTime(-1)} {
+	for name, as := range map[string]eventstore.Position{"now": books.Now, "position": 0, "time": positionAt(t, e, 1<<50), "before the epoch": positionAt(t, e, -1)} {
 		if b, err := e.Balances(t.Context(), "", as); err != nil || b.Position != 0 || b.Time != 0 || len(b.Balances) != 0 {
 			t.Errorf("an empty log, %s: %+v, %v", name, b, err)
 		}
@@ -280,17 +287,17 @@ func TestBooksAtTheEnds(t *testing.T) {
 	w.Steps(100)
 	feed(t, e)
 	var ahead *books.AheadError
-	if _, err := e.Balances(t.Context(), "", books.AsOfPosition(w.Last()+1)); !errors.As(err, &ahead) || ahead.Last != w.Last() {
+	if _, err := e.Balances(t.Context(), "", w.Last()+1); !errors.As(err, &ahead) || ahead.Last != w.Last() {
 		t.Errorf("ahead of the log: %v", err)
 	}
-	last, err := e.Balances(t.Context(), "", books.AsOfPosition(w.Last()))
+	last, err := e.Balances(t.Context(), "", w.Last())
 	must(t, err)
-	now, err := e.Balances(t.Context(), "", books.AsOf{})
+	now, err := e.Balances(t.Context(), "", books.Now)
 	must(t, err)
 	if now.Position != w.Last() || now.Time == 0 || now.Time != last.Time || !slices.Equal(now.Balances, last.Balances) || len(now.Balances) == 0 {
 		t.Errorf("now %+v, at the end %+v", now, last)
 	}
-	if b, err := e.Balances(t.Context(), "prj_none", books.AsOf{}); err != nil || len(b.Balances) != 0 {
+	if b, err := e.Balances(t.Context(), "prj_none", books.Now); err != nil || len(b.Balances) != 0 {
 		t.Errorf("unknown project: %+v, %v", b, err)
 	}
 	if p, err := e.PositionAt(t.Context(), now.Time); err != nil || p > w.Last() || p == 0 {
@@ -323,7 +330,7 @@ func TestForeignCurrencies(t *testing.T) {
 			t.Errorf("%.20q: %.200v", c, page.Lines)
 		}
 	}
-	books, err := e.Balances(t.Context(), "prj_0", books.AsOf{})
+	books, err := e.Balances(t.Context(), "prj_0", books.Now)
 	must(t, err)
 	if len(books.Balances) != 2*len(all) {
 		t.Errorf("%d balances", len(books.Balances))

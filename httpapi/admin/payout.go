@@ -52,7 +52,7 @@ func (a *admin) payMerchant(x *edge.Exchange) error {
 		if err != nil {
 			return err
 		}
-		now, err := a.cfg.Views.Balances(x.Context(), x.Project.ID, books.AsOf{})
+		now, err := a.cfg.Views.Balances(x.Context(), x.Project.ID, books.Now)
 		if err != nil {
 			return err
 		}

@@ -428,7 +428,7 @@ func (a *admin) reconcile(x *edge.Exchange) error {
 		if err != nil {
 			return err
 		}
-		if asOf != 0 && domain.InstantOf(r.At) > asOf { // see books.AsOfTime
+		if asOf != 0 && domain.InstantOf(r.At) > asOf { // see books.Books.PositionAt
 			break
 		}
 		if out.Position = uint64(r.Position); !slices.Contains([]string{eventstore.KindPayment, eventstore.KindSettlement, eventstore.KindPayouts}, r.Stream.Kind) {

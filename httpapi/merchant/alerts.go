@@ -26,7 +26,7 @@ func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 		return nil, err
 	}
 	all := []wire.Alert{}
-	balances, err := a.cfg.Views.Balances(ctx, c.Project.ID, books.AsOf{})
+	balances, err := a.cfg.Views.Balances(ctx, c.Project.ID, books.Now)
 	if err != nil {
 		return nil, err
 	}

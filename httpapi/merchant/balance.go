@@ -136,7 +136,7 @@ func (a *API) Fees(ctx context.Context, c Caller, values url.Values) (map[domain
 // BooksOf reads as_of and returns the books of that moment, of one project or,
 // with "", of all.
 func BooksOf(ctx context.Context, views *projections.Engine, project string, q edge.Query) (books.Balances, error) {
-	as, err := asOf(q)
+	as, err := asOf(ctx, views, q)
 	if err != nil {
 		return books.Balances{}, err
 	}
@@ -150,22 +150,22 @@ func BooksOf(ctx context.Context, views *projections.Engine, project string, q e
 // PositionText is a position in decimal.
 func PositionText(p eventstore.Position) string { return strconv.FormatUint(uint64(p), 10) }
 
-// asOf reads a position, which has only digits, or a time.
-func asOf(q edge.Query) (books.AsOf, error) {
+// asOf reads a position, which has only digits, or a time, and returns the position that it names.
+func asOf(ctx context.Context, views *projections.Engine, q edge.Query) (eventstore.Position, error) {
 	const name = "as_of"
 	s := q[name]
 	if !q.Has(name) {
-		return books.AsOf{}, nil
+		return books.Now, nil
 	}
 	if n, err := strconv.ParseUint(s, 10, 63); err == nil && strconv.FormatUint(n, 10) == s {
-		return books.AsOfPosition(eventstore.Position(n)), nil
+		return eventstore.Position(n), nil
 	}
 	var t domain.Instant
 	if err := t.UnmarshalText([]byte(s)); err != nil || t < 0 {
-		return books.AsOf{}, edge.BadParameter(name,
+		return 0, edge.BadParameter(name,
 			"Send a time such as 2026-11-20T10:15:30Z (in an offset write + as %2B) or a position of the log such as 88417.")
 	}
-	return books.AsOfTime(t), nil
+	return views.PositionAt(ctx, t)
 }
 
 // ViewOfBooks are balances as they are answered, by currency.

@@ -3,6 +3,7 @@ package books
 import (
 	"context"
 	"encoding/binary"
+	"math"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -55,28 +56,11 @@ func timeKey(at domain.Instant) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(max(at, 0))))
 }
 
-// AsOf names a time or a position of the log. The zero AsOf is the present.
-type AsOf struct {
-	by       int
-	position eventstore.Position
-	time     domain.Instant
-}
-
-const (
-	asOfPosition = 1 + iota
-	asOfTime
-)
-
-// AsOfPosition is the moment just after the event at the position was
-// recorded; 0 is before all events.
-func AsOfPosition(p eventstore.Position) AsOf { return AsOf{by: asOfPosition, position: p} }
-
-// AsOfTime is the moment before the first event that is later than the time.
-// It is exact: an event of the same millisecond still belongs to it.
-func AsOfTime(t domain.Instant) AsOf { return AsOf{by: asOfTime, time: t} }
+// Now, as a position, is the newest one.
+const Now eventstore.Position = math.MaxUint64
 
 // PositionAt is the last position before the first event that is later than
-// the time; 0 when the log begins later.
+// the time; 0 when the log begins later. An event of the same millisecond still belongs to it.
 func (b *Books) PositionAt(ctx context.Context, at domain.Instant) (eventstore.Position, error) {
 	if _, err := b.log.Fresh(ctx, eventstore.Filter{}); err != nil {
 		return 0, err

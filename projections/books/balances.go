@@ -33,25 +33,17 @@ type Balances struct {
 }
 
 // Balances returns the balances of a project, or those of all projects when
-// project is "". A position the log has not reached is an *AheadError.
-func (b *Books) Balances(ctx context.Context, project string, as AsOf) (Balances, error) {
+// project is "", just after the event at a position was recorded; 0 is before all
+// events. A position the log has not reached is an *AheadError.
+func (b *Books) Balances(ctx context.Context, project string, as eventstore.Position) (Balances, error) {
 	if _, err := b.log.Fresh(ctx, eventstore.Filter{}); err != nil {
 		return Balances{}, err
 	}
 	accounts, at := b.accountsOf(project, func(*account) bool { return true })
-	switch as.by {
-	case asOfPosition:
-		if as.position > at {
-			return Balances{}, &AheadError{Last: at}
-		}
-		at = as.position
-	case asOfTime:
-		p, err := b.times.positionAt(ctx, as.time)
-		if err != nil {
-			return Balances{}, err
-		}
-		at = min(at, p)
+	if as > at && as != Now {
+		return Balances{}, &AheadError{Last: at}
 	}
+	at = min(at, as)
 	out := Balances{Position: at}
 	var err error
 	if out.Time, err = b.log.TimeOf(ctx, at); err != nil {

@@ -18,7 +18,7 @@ type JournalQuery struct {
 	Project  string
 	Account  domain.Account
 	Currency domain.Currency
-	From, To domain.Instant // of the log as of From or later, and before To: see AsOfTime
+	From, To domain.Instant // of the log as of From or later, and before To: see PositionAt
 	Newest   bool           // newest first
 	After    JournalPlace   // cursor: the place of the last line of the page before
 	Limit    int            // 1 to MaxLimit; cut to these bounds
