@@ -173,10 +173,10 @@ func TestOthersAreNotToldOf(t *testing.T) {
 		t.Error(err)
 	}
 	for _, id := range []string{payment, refund, event, endpoint, m.keyID, own.link(payment)} {
-		if got := other.places(id); got != "" {
+		if got := other.place(id); got != "" {
 			t.Errorf("%s is said to be %s", id, got)
 		}
-		if own.places(id) == "" {
+		if own.place(id) == "" {
 			t.Errorf("its own project does not see %s", id)
 		}
 	}
@@ -223,20 +223,17 @@ func (in session) link(payment string) string {
 	return in.facts(payment).Link
 }
 
-// places are the search results for a text.
-func (in session) places(id string) string {
+// place is where a search for a text leads.
+func (in session) place(text string) string {
 	in.s.t.Helper()
-	var all []string
-	for _, p := range must(in.api.Lookup(in.s.t.Context(), in.caller(), id)) {
-		text := p.Kind
-		for _, id := range []*domain.ID{p.PaymentID, p.RefundID, p.EventID} {
-			if id != nil {
-				text += " " + id.String()
-			}
+	p := must(in.api.Lookup(in.s.t.Context(), in.caller(), text))
+	all := []string{p.Endpoint, p.Key}
+	for _, id := range []*domain.ID{p.Payment, p.Part} {
+		if id != nil {
+			all = append(all, id.String())
 		}
-		all = append(all, strings.Join(strings.Fields(text+" "+p.EventType+" "+p.EndpointID+" "+p.KeyID), " "))
 	}
-	return strings.Join(all, ", ")
+	return strings.TrimSpace(strings.Join(all, " "))
 }
 
 func TestLookup(t *testing.T) {
@@ -257,25 +254,25 @@ func TestLookup(t *testing.T) {
 	s.hooks.add(domain.DeliveryObject{EventID: id(events[3]), EndpointID: "we_removed", PaymentID: &of})
 	test := s.hooks.add(domain.DeliveryObject{EndpointID: endpoint, Type: domain.KindEndpointTest}).EventID.String()
 	for pasted, want := range map[string]string{
-		payment:                        "payment " + payment,
-		" " + strings.ToLower(payment): "payment " + payment,
-		in.link(payment):               "payment " + payment,
+		payment:                        payment,
+		" " + strings.ToLower(payment): payment,
+		in.link(payment):               payment,
 		in.link(payment) + "x":         "",
-		in.link(payment) + "?lang=ru":  "payment " + payment,
-		in.link(payment) + "?a=/p/#b?": "payment " + payment,
-		in.link(payment) + "#main":     "payment " + payment,
-		refund:                         "refund " + payment + " " + refund,
-		events[0]:                      "event " + payment + " " + events[0] + " payment.created",
-		events[2]:                      "event " + payment + " " + events[2] + " payment.paid, delivery " + payment + " " + events[2] + " " + endpoint,
-		events[3]:                      "event " + payment + " " + events[3] + " refund.created",
-		test:                           "delivery " + test + " " + endpoint,
-		endpoint:                       "endpoint " + endpoint,
-		m.keyID:                        "key " + m.keyID,
+		in.link(payment) + "?lang=ru":  payment,
+		in.link(payment) + "?a=/p/#b?": payment,
+		in.link(payment) + "#main":     payment,
+		refund:                         payment + " " + refund,
+		events[0]:                      payment + " " + events[0],
+		events[2]:                      payment + " " + events[2],
+		events[3]:                      payment + " " + events[3],
+		test:                           endpoint + "  " + test,
+		endpoint:                       endpoint,
+		m.keyID:                        m.keyID,
 		"00000000000000000000000000":   "",
 		"7ZZZZZZZZZZZZZZZZZZZZZZZZZ":   "",
 		"order-1":                      "",
 	} {
-		if got := in.places(pasted); got != want {
+		if got := in.place(pasted); got != want {
 			t.Errorf("%s is %q, want %q", pasted, got, want)
 		}
 	}

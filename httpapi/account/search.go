@@ -22,10 +22,8 @@ func (v *visit) search() error {
 	if p := v.Refusal(err); err != nil && (p == nil || p.Code != domain.InvalidParameter) {
 		return err
 	}
-	for _, p := range found {
-		if path := pathOf(p); path != "" {
-			return v.Leave(path)
-		}
+	if path := pathOf(found); path != "" {
+		return v.Leave(path)
 	}
 	if isID(text) {
 		return &failure{Status: http.StatusNotFound, Why: "no_id", Path: "payments"}
@@ -74,16 +72,14 @@ func (v *visit) meanings(text string) ([]url.Values, error) {
 // pathOf is where a place is shown, below the account.
 func pathOf(p wire.Place) string {
 	switch {
-	case p.Kind == "payment":
-		return "payments/" + p.PaymentID.String()
-	case p.Kind == "refund":
-		return "payments/" + p.PaymentID.String() + "#" + p.RefundID.String()
-	case p.Kind == "event", p.Kind == "delivery" && p.PaymentID != nil:
-		return "payments/" + p.PaymentID.String() + "#" + p.EventID.String()
-	case p.Kind == "endpoint", p.Kind == "delivery":
-		return "webhooks/" + p.EndpointID
-	case p.Kind == "key":
-		return "keys#" + p.KeyID
+	case p.Payment != nil && p.Part != nil:
+		return "payments/" + p.Payment.String() + "#" + p.Part.String()
+	case p.Payment != nil:
+		return "payments/" + p.Payment.String()
+	case p.Endpoint != "":
+		return "webhooks/" + p.Endpoint
+	case p.Key != "":
+		return "keys#" + p.Key
 	}
 	return ""
 }

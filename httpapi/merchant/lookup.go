@@ -75,29 +75,23 @@ const maxPasted = 2048
 
 // Lookup finds what a pasted text refers to: an id in upper or lower case, or a payment link as it
 // is in an address bar, with a query and a fragment. An event that was notified is also a delivery,
-// of each endpoint that got it. The answer is empty when it is not of the project. Needs read.
-func (a *API) Lookup(ctx context.Context, c Caller, text string) ([]wire.Place, error) {
+// of each endpoint that got it; one place is answered, none when it is not of the project. Needs read.
+func (a *API) Lookup(ctx context.Context, c Caller, text string) (at wire.Place, err error) {
 	if err := a.Admit(&c, projects.Read, nil); err != nil {
-		return nil, err
+		return at, err
 	}
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > maxPasted || !utf8.ValidString(text) {
-		return nil, edge.BadParameter("id", "Send the id of a payment, a refund, an event, a webhook endpoint or a key, or a payment link.")
+		return at, edge.BadParameter("id", "Send the id of a payment, a refund, an event, a webhook endpoint or a key, or a payment link.")
 	}
-	places, err := a.placesOf(ctx, c, text)
-	return append([]wire.Place{}, places...), err
-}
-
-func (a *API) placesOf(ctx context.Context, c Caller, text string) ([]wire.Place, error) {
-	p := c.Project
-	for _, e := range p.Endpoints {
+	for _, e := range c.Project.Endpoints {
 		if strings.EqualFold(e.ID, text) {
-			return []wire.Place{{Kind: "endpoint", EndpointID: e.ID}}, nil
+			return wire.Place{Endpoint: e.ID}, nil
 		}
 	}
-	for _, k := range p.Keys {
+	for _, k := range c.Project.Keys {
 		if strings.EqualFold(k.ID, text) {
-			return []wire.Place{{Kind: "key", KeyID: k.ID}}, nil
+			return wire.Place{Key: k.ID}, nil
 		}
 	}
 	id, ok := domain.ParseID(strings.ToUpper(text))
@@ -107,21 +101,15 @@ func (a *API) placesOf(ctx context.Context, c Caller, text string) ([]wire.Place
 		id, ok = a.cfg.Links.Open(link[i+len("/p/"):])
 	}
 	if !ok || id.IsZero() {
-		return nil, nil
+		return at, nil
 	}
-	switch _, err := a.payment(ctx, c, id.String()); {
-	case err == nil:
-		return []wire.Place{{Kind: "payment", PaymentID: &id}}, nil
-	case !missing(err):
-		return nil, err
+	if _, err := a.payment(ctx, c, id.String()); err == nil || !missing(err) {
+		return wire.Place{Payment: &id}, err
 	}
-	switch of, _, err := a.refund(ctx, c, id.String()); {
-	case err == nil:
-		return []wire.Place{{Kind: "refund", RefundID: &id, PaymentID: &of.ID}}, nil
-	case !missing(err):
-		return nil, err
+	if of, _, err := a.refund(ctx, c, id.String()); err == nil || !missing(err) {
+		return wire.Place{Payment: &of.ID, Part: &id}, err
 	}
-	return a.placesOfEvent(ctx, c, id)
+	return a.placeOfEvent(ctx, c, id)
 }
 
 func missing(err error) bool {
@@ -136,37 +124,29 @@ const (
 	searchedFor    = time.Minute
 )
 
-func (a *API) placesOfEvent(ctx context.Context, c Caller, id domain.ID) (found []wire.Place, err error) {
+func (a *API) placeOfEvent(ctx context.Context, c Caller, id domain.ID) (at wire.Place, err error) {
 	before, err := a.cfg.Views.PositionAt(ctx, domain.IDTime(id)-1)
 	if err != nil {
-		return nil, err
+		return at, err
 	}
-	project := c.Project.ID
 	for r, err := range a.cfg.Ledger.Store.Scan(ctx, before, eventstore.Filter{}) {
 		if err != nil {
-			return nil, err
+			return at, err
 		}
 		if r.Position > before+eventsSearched || r.At.Sub(domain.IDTime(id).Time()) > searchedFor {
 			break
 		}
-		if r.Commit != id || r.Stream.Project != project || r.Stream.Kind != eventstore.KindPayment {
-			continue
+		if r.Commit == id && r.Stream.Project == c.Project.ID && r.Stream.Kind == eventstore.KindPayment {
+			payment, _ := domain.ParseID(r.Stream.ID)
+			return wire.Place{Payment: &payment, Part: &id}, nil
 		}
-		e, err := a.cfg.Ledger.Codec.Decode(r)
-		if err != nil {
-			return nil, err
-		}
-		payment, _ := domain.ParseID(r.Stream.ID)
-		found = append(found, wire.Place{Kind: "event", EventID: &id, EventType: e.Type(), Position: uint64(r.Position), PaymentID: &payment})
-		break
 	}
 	// An endpoint.test is an event only of a delivery, not of the log.
-	page, err := a.cfg.Webhooks.Deliveries(ctx, domain.DeliveryFilter{Project: project, Event: id, Limit: edge.MaxLimit})
+	page, err := a.cfg.Webhooks.Deliveries(ctx, domain.DeliveryFilter{Project: c.Project.ID, Event: id, Limit: edge.MaxLimit})
 	for _, d := range page.Deliveries {
-		if _, ok := c.Project.Endpoint(d.EndpointID); !ok {
-			continue // removed: there is no place to show it
+		if _, ok := c.Project.Endpoint(d.EndpointID); ok { // else it was removed: there is no place to show it
+			return wire.Place{Endpoint: d.EndpointID, Payment: d.PaymentID, Part: &id}, err
 		}
-		found = append(found, wire.Place{Kind: "delivery", EventID: &id, EndpointID: d.EndpointID, PaymentID: d.PaymentID})
 	}
-	return found, err
+	return at, err
 }

@@ -48,14 +48,10 @@ type PaymentFacts struct {
 	SettledBy []settlement.Line `json:"settled_by"` // lines of providers' reports, in the order in which they settled it
 }
 
-// Place is what an id names, and where it belongs.
+// Place is where what an id names is shown; zero: nowhere.
 type Place struct {
-	Kind       string     `json:"kind"` // payment, refund, event, delivery, endpoint, key
-	PaymentID  *domain.ID `json:"payment_id,omitempty"`
-	RefundID   *domain.ID `json:"refund_id,omitempty"`
-	EventID    *domain.ID `json:"event_id,omitempty"`
-	EventType  string     `json:"event_type,omitzero"`
-	Position   uint64     `json:"position,omitzero"` // of the event
-	EndpointID string     `json:"endpoint_id,omitzero"`
-	KeyID      string     `json:"key_id,omitzero"`
+	Payment  *domain.ID
+	Part     *domain.ID // of the payment: a refund or an event
+	Endpoint string
+	Key      string
 }
