@@ -33,18 +33,13 @@ type InSuspense struct {
 // InSuspense lists what lies in suspense, in the order in which it came. Late funds
 // beyond MaxLateFunds are only counted: see LateUnlisted.
 func (p Payment) InSuspense() []InSuspense {
-	type place struct {
-		reference string
-		currency  Currency
-	}
-	var order []place
-	sums := make(map[place]Amount)
+	var all []InSuspense
 	add := func(reference string, currency Currency, amount Amount) {
-		at := place{reference, currency}
-		if _, ok := sums[at]; !ok {
-			order = append(order, at)
+		i := slices.IndexFunc(all, func(s InSuspense) bool { return s.Reference == reference && s.Currency == currency })
+		if i < 0 {
+			i, all = len(all), append(all, InSuspense{Reference: reference, Currency: currency})
 		}
-		sums[at] += amount
+		all[i].Amount += amount
 	}
 	for _, f := range p.Late {
 		add(f.Reference, f.Currency, f.Amount)
@@ -65,11 +60,9 @@ func (p Payment) InSuspense() []InSuspense {
 			add(s.Reference, s.Currency, s.Amount)
 		}
 	}
-	var all []InSuspense
-	for _, at := range order {
-		if sum := sums[at]; sum != 0 {
-			all = append(all, InSuspense{Reference: at.reference, Amount: max(sum, -sum), Currency: at.currency, Out: sum < 0})
-		}
+	all = slices.DeleteFunc(all, func(s InSuspense) bool { return s.Amount == 0 })
+	for i, s := range all {
+		all[i].Amount, all[i].Out = max(s.Amount, -s.Amount), s.Amount < 0
 	}
 	return all
 }
