@@ -113,25 +113,13 @@ func (r *reading) open(route, name string, at value, settings []byte) {
 	env.HTTP = client.New(client.Config{AllowPrivate: t.Private || r.source.AllowPrivate})
 	env.Secret = func(name, file, variable string) (string, error) { return r.secret(at, name, file, variable) }
 	c, err := t.Open(env, route, bytes.Clone(settings))
-	if err != nil {
-		r.setting(at, err)
-		return
-	}
-	r.connectors[route] = connector.Opened{Type: name, Connector: c}
-}
-
-// setting notes what a type says of its settings; several errors may be joined.
-func (r *reading) setting(at value, err error) {
-	var joined interface{ Unwrap() []error }
-	var wrong *connector.SettingError
+	wrong, ok := errors.AsType[*connector.SettingError](err)
 	switch {
-	case errors.As(err, &joined):
-		for _, err := range joined.Unwrap() {
-			r.setting(at, err)
-		}
-	case errors.As(err, &wrong):
+	case ok:
 		r.refuse(at.find(wrong.Field), "%s", wrong.Detail)
-	default:
+	case err != nil:
 		r.refuse(at, "%s", strings.TrimSpace(err.Error()))
+	default:
+		r.connectors[route] = connector.Opened{Type: name, Connector: c}
 	}
 }

@@ -23,11 +23,9 @@ func types() []connector.Type { return []connector.Type{bank(), adapter.NATS()} 
 func bank() connector.Type {
 	return connector.Type{Name: "bank", Open: func(e connector.Env, route string, settings []byte) (connector.Connector, error) {
 		var s struct {
-			Shop      int    `json:"shop"`
-			KeyFile   string `json:"key_file"`
-			KeyEnv    string `json:"key_env"`
-			TokenFile string `json:"token_file"`
-			TokenEnv  string `json:"token_env"`
+			Shop    int    `json:"shop"`
+			KeyFile string `json:"key_file"`
+			KeyEnv  string `json:"key_env"`
 		}
 		if err := connector.DecodeSettings(settings, &s); err != nil {
 			return nil, err
@@ -35,14 +33,8 @@ func bank() connector.Type {
 		if e.HTTP == nil {
 			return nil, errors.New("no HTTP client")
 		}
-		var errs []error
 		key, err := e.Secret("key", s.KeyFile, s.KeyEnv)
-		errs = append(errs, err)
-		if s.TokenFile != "" || s.TokenEnv != "" {
-			_, err := e.Secret("token", s.TokenFile, s.TokenEnv)
-			errs = append(errs, err)
-		}
-		return opened{route: route, key: key}, errors.Join(errs...)
+		return opened{route: route, key: key}, err
 	}}
 }
 
@@ -196,7 +188,6 @@ func TestWhatIsWrong(t *testing.T) {
 		"a setting's type":           {rule(`{"a":{"type":"bank","shop":"1"}}`), []string{"1:66: /connectors/a/shop: the value is of the wrong type"}},
 		"no secret":                  {rule(`{"a":{"type":"bank"}}`), []string{"/connectors/a/key_file: the secret is missing: name its file with key_file or its environment variable with key_env"}},
 		"two secrets":                {rule(`{"a":{"type":"bank","key_file":"x","key_env":"X"}}`), []string{"/connectors/a/key_env: give key_file or key_env, not both"}},
-		"two faults of one":          {rule(`{"a":{"type":"bank","key_env":"PAYLEDGER_TEST_EMPTY","token_file":"none"}}`), []string{"/connectors/a/key_env: the environment variable PAYLEDGER_TEST_EMPTY is empty", "/connectors/a/token_file: stat "}},
 		"a secret of two lines":      {rule(`{"a":{"type":"bank","key_env":"PAYLEDGER_TEST_LINES"}}`), []string{"PAYLEDGER_TEST_LINES is not one line of text"}},
 		"a folder":                   {rule(`{"a":{"type":"bank","key_file":"."}}`), []string{"is not a regular file"}},
 		"an empty file":              {rule(`{"a":{"type":"bank","key_file":"empty"}}`), []string{"empty is empty"}},
