@@ -289,7 +289,7 @@ func rooms() []room {
 			folder:  "notifier/connector",
 			why:     "what a provider's connector is, and how its signals are sent; a connector can do no more than a program outside",
 			ours:    []string{"domain", "domain/settlement", "notifier/bus"},
-			modules: []string{jsonModule, nats, zerolog},
+			modules: []string{jsonModule, nats},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -303,7 +303,7 @@ func rooms() []room {
 			folder:  "notifier/connector/stripe/stripetest",
 			why:     "only tests import it: it plays Stripe with a state of its own",
 			ours:    []string{"domain", "notifier/connector", "notifier/connector/client", "notifier/connector/connectortest", "notifier/connector/stripe"},
-			modules: []string{jsonModule, stripeModule, zerolog},
+			modules: []string{jsonModule, stripeModule},
 			keepOut: []string{"encoding/json", "os"},
 		},
 		{

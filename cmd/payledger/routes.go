@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/routesfile"
@@ -72,7 +70,7 @@ type checkedFile struct {
 // Run checks the file and prints its rules and connectors.
 func (c routesCheckCmd) Run(a *cli.App) error {
 	source := routesfile.Source{File: c.File, Sandbox: c.Sandbox, Types: routesfile.Types()}
-	l, err := source.Load(connector.Env{Now: time.Now, Log: zerolog.Nop()})
+	l, err := source.Load(connector.Env{Now: time.Now})
 	result := checkedFile{File: c.File, Problems: []routesfile.Problem{}, Warnings: append([]routesfile.Problem{}, l.Warnings...)}
 	if err != nil {
 		wrong, ok := err.(*routesfile.Error) //nolint:errorlint // Load wraps nothing

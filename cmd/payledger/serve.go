@@ -134,7 +134,7 @@ func options(f service.Flags, a *cli.App, o service.Options, level zerolog.Level
 	}
 	o.Routes = routesfile.Source{File: f.Routes, Sandbox: f.Sandbox, Types: routesfile.Types(), AllowPrivate: f.WebhookAllowPrivate}
 	// Before anything is started: the connectors are made again once there is NATS.
-	if _, err := o.Routes.Load(connector.Env{Now: time.Now, Log: o.Log}); err != nil {
+	if _, err := o.Routes.Load(connector.Env{Now: time.Now}); err != nil {
 		return o, cli.Errorf(cli.ExitUsage, "--routes: %w", err)
 	}
 	return o, nil

@@ -140,7 +140,6 @@ type RefundState struct {
 	Reason    string // Closed: why, a short code; see ReasonCode
 	Amount    domain.Amount
 	Currency  domain.Currency
-	CreatedAt time.Time // at the provider; zero: unknown
 }
 
 // DisputeState is what the provider says of a dispute by which it holds money, or has taken it.

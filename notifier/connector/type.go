@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 )
 
 // Type is one kind of connector: a row of routesfile.Types.
@@ -34,7 +33,6 @@ type Type struct {
 type Env struct {
 	NATS *nats.Conn
 	Now  func() time.Time
-	Log  zerolog.Logger
 
 	// Secret reads a secret from a file or an environment variable, of which one
 	// is named. The members of the settings are called NAME_file and NAME_env. The

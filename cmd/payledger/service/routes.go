@@ -44,7 +44,7 @@ type routes struct {
 // openRoutes reads the routes file and makes the connectors.
 func openRoutes(o Options, nc *nats.Conn, acts *actLog) (*routes, error) {
 	r := &routes{
-		source: o.Routes, again: o.Reload, log: o.Log, env: connector.Env{NATS: nc, Now: time.Now, Log: o.Log},
+		source: o.Routes, again: o.Reload, log: o.Log, env: connector.Env{NATS: nc, Now: time.Now},
 		freed: make(chan struct{}, 1), acts: acts, deaf: o.NATSListen == "" && o.NATSURL == "",
 	}
 	l, err := r.source.Load(r.env)

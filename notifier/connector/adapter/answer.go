@@ -138,7 +138,7 @@ func (a Answer) state() (connector.State, error) {
 // refund validates the state of a refund. One that was refused may have no
 // reference.
 func (a Answer) refund() (connector.RefundState, error) {
-	r := connector.RefundState{Reference: a.Reference, Phase: a.Phase, Amount: a.Amount, Currency: a.Currency, CreatedAt: a.CreatedAt}
+	r := connector.RefundState{Reference: a.Reference, Phase: a.Phase, Amount: a.Amount, Currency: a.Currency}
 	if a.HandOff != nil || a.Refunds != nil || a.Disputes != nil {
 		return r, errors.New("the answer is the state of an attempt: want that of a refund")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	api "github.com/stripe/stripe-go/v85"
 
@@ -149,7 +148,7 @@ func refundState(r *api.Refund, a connector.Attempt) (connector.RefundState, err
 	}
 	st := connector.RefundState{
 		Reference: r.ID, Phase: connector.Open,
-		Amount: domain.Amount(r.Amount), Currency: currency(r.Currency), CreatedAt: time.Unix(r.Created, 0).UTC(),
+		Amount: domain.Amount(r.Amount), Currency: currency(r.Currency),
 	}
 	if id, ok := domain.ParseID(r.Metadata[metaRefund]); ok && r.Metadata[metaPayment] == a.Payment.String() {
 		st.ID = id

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
 	"payledger/domain"
@@ -39,7 +38,7 @@ type secrets map[string]string
 
 func (s secrets) env() connector.Env {
 	return connector.Env{
-		Now: time.Now, Log: zerolog.Nop(), HTTP: client.New(client.Config{AllowPrivate: true}),
+		Now: time.Now, HTTP: client.New(client.Config{AllowPrivate: true}),
 		Secret: func(name, file, env string) (string, error) {
 			if secret := s[file+env]; secret != "" {
 				return secret, nil

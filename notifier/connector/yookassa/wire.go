@@ -3,7 +3,6 @@ package yookassa
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -125,7 +124,6 @@ type refund struct {
 	PaymentID    string         `json:"payment_id"`
 	Status       string         `json:"status"`
 	Amount       money          `json:"amount"`
-	CreatedAt    time.Time      `json:"created_at"`
 	Description  string         `json:"description"`
 	Metadata     map[string]any `json:"metadata"`
 	Cancellation cancellation   `json:"cancellation_details"`
@@ -153,7 +151,7 @@ func (r refund) state() (connector.RefundState, error) {
 	}
 	st := connector.RefundState{
 		ID: r.ours(), Reference: r.ID, Phase: connector.Open,
-		Amount: amount, Currency: r.Amount.Currency, CreatedAt: r.CreatedAt,
+		Amount: amount, Currency: r.Amount.Currency,
 	}
 	switch r.Status {
 	case pending:

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"payledger/domain"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/client"
@@ -73,7 +71,7 @@ func (s *Stripe) Settings(keyEnv, secretEnv string) string {
 func (s *Stripe) Connector() connector.Connector {
 	secrets := map[string]string{"api_key": s.Key, "webhook_secret": s.Secret}
 	c, err := stripe.Type().Open(connector.Env{
-		Now: time.Now, Log: zerolog.Nop(), HTTP: client.New(client.Config{AllowPrivate: true}),
+		Now: time.Now, HTTP: client.New(client.Config{AllowPrivate: true}),
 		Secret: func(name, _, _ string) (string, error) { return secrets[name], nil },
 	}, "stripe", []byte(s.Settings("KEY", "SECRET")))
 	if err != nil {
