@@ -132,19 +132,9 @@ func (i Instant) MarshalText() ([]byte, error) {
 // AppendText appends the instant as String writes it.
 func (i Instant) AppendText(b []byte) ([]byte, error) {
 	t := i.Time()
-	year, month, day := t.Date()
-	if year < 0 || year > 9999 {
-		return t.AppendFormat(b, instantLayout), nil
-	}
-	hour, minute, second := t.Clock()
-	b = appendDigits(b, year, 4)
-	b = appendDigits(append(b, '-'), int(month), 2)
-	b = appendDigits(append(b, '-'), day, 2)
-	b = appendDigits(append(b, 'T'), hour, 2)
-	b = appendDigits(append(b, ':'), minute, 2)
-	b = appendDigits(append(b, ':'), second, 2)
-	b = appendDigits(append(b, '.'), t.Nanosecond()/int(time.Millisecond), 3)
-	return append(b, 'Z'), nil
+	b = t.AppendFormat(b, time.RFC3339)
+	b[len(b)-1] = '.' // in the place of the Z
+	return append(appendDigits(b, t.Nanosecond()/int(time.Millisecond), 3), 'Z'), nil
 }
 
 func appendDigits(b []byte, n, width int) []byte {
