@@ -175,6 +175,9 @@ func TestReferences(t *testing.T) {
 	}
 	early := with(word("paid", "E"), func(s *domain.Signal) { s.StartedAt = createdAt - 1000 })
 	began := append(awaiting(), refusedFor(domain.ReasonStartedEarly, early))
+	elsewhere := with(word("paid", "E"), func(s *domain.Signal) { s.Route = "elsewhere" })
+	earlyElsewhere := with(elsewhere, func(s *domain.Signal) { s.StartedAt = early.StartedAt })
+	refusedElsewhere := append(awaiting(), refusedFor(domain.ReasonWrongRoute, elsewhere))
 	sent := refundWord("succeeded", "R", id(2))
 	wrong := func(past []domain.Event, s domain.Signal) []domain.Event {
 		return append(past, refusedFor(domain.ReasonWrongAmount, with(s, func(s *domain.Signal) { s.Amount *= 100 })))
@@ -194,6 +197,8 @@ func TestReferences(t *testing.T) {
 		conflict("refund came back again with less", cameBack(), with(refundWord("returned", "R", id(2)), less)),
 		conflict("refund settled again with less", refunded(), with(refundWord("succeeded", "R", id(2)), less)),
 
+		row("refused for its route, then with an early start", refusedElsewhere, earlyElsewhere, refusedFor(domain.ReasonWrongRoute, earlyElsewhere)),
+		{name: "and each of them again", given: append(refusedElsewhere, refusedFor(domain.ReasonWrongRoute, earlyElsewhere)), when: signalled(elsewhere)},
 		{name: "refused for its start again", given: began, when: signalled(early)},
 		{name: "refused for its start, with an earlier one", given: began, when: signalled(with(early, func(s *domain.Signal) { s.StartedAt -= 1000 }))},
 		{name: "refused for its start after it was corrected", given: append(began, domain.PaymentPaid{Signal: word("paid", "E")}), when: signalled(early)},
