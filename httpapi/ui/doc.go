@@ -129,7 +129,8 @@
 //	                                                 differs from data-state, the page is loaded again and every element
 //	                                                 with data-swap and an id replaced by its new one
 //	<ol data-feed="POSITION">                        while the page is seen it is asked every five seconds for its rows
-//	                                                 ?after=POSITION, and if there are some loaded again: rows whose id is new are put in front, those that left it go, and every
+//	                                                 ?after=POSITION, and if there are some loaded again: rows whose
+//	                                                 id is new are put in front, those that left it go, and every
 //	                                                 element with data-swap and an id is replaced by its new one
 //	<button type="button" hidden data-feed-pause data-resume="Go on">   holds the feed until pressed again
 //	{{template "ui-live" .}}                         where the script says what happened, and its texts
