@@ -132,8 +132,10 @@ func (r *restoring) put(ctx context.Context, tmp string, keys datadir.KeyPlan) e
 		RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.File), Position: uint64(r.Position), Forced: r.lost,
 	}}
 	if r.old != nil {
-		for e := range r.old.Scan(ctx, r.Position, eventstore.Filter{}) {
-			note.Replaced = e.Commit
+		for e, err := range r.old.Scan(ctx, r.Position, eventstore.Filter{}) {
+			if err == nil { // else it is damaged, and whether this log replaced it cannot be told
+				note.Replaced = e.Commit
+			}
 			break
 		}
 	}
