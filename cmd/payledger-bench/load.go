@@ -104,11 +104,11 @@ func (t *target) drive(ctx context.Context, l load, op operation) (o outcome, er
 }
 
 // loop runs the operation until its end: when each request is due in an open
-// loop, and one after the other where due is nil.
+// loop, and one after the other where due is nil, at least one.
 func (c *client) loop(ctx context.Context, op operation, from, until time.Time, due <-chan time.Time) error {
 	for {
 		at := time.Now()
-		if due == nil && !at.Before(until) {
+		if due == nil && c.all > 0 && !at.Before(until) {
 			return nil
 		}
 		if due != nil {

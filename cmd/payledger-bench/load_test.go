@@ -74,6 +74,11 @@ func TestClosedLoop(t *testing.T) {
 	if len(keys) != 100 {
 		t.Errorf("%d keys for 100 payments", len(keys))
 	}
+	n.Store(0) // a machine without a processor to spare begins after the end
+	if o, err = s.drive(t.Context(), load{connections: 4, duration: time.Nanosecond}, creating(s)); err != nil || o.all != 4 {
+		t.Errorf("each connection makes a request: %+v, %v", o, err)
+	}
+	n.Store(100)
 	if _, err := s.drive(t.Context(), load{connections: 4}, times(1, creating(s))); !errors.As(err, new(*answerError)) || !strings.Contains(err.Error(), "503") {
 		t.Errorf("a refusal: %v", err)
 	}
