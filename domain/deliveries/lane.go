@@ -58,7 +58,7 @@ func (l *Lane) join(e Queued, due domain.Instant) {
 func (l *Lane) Next(base uint64) (given []Queued) {
 	for len(l.Queue) > 0 {
 		first := l.Queue[0]
-		outdated := len(l.Queue) > 1 && (!first.Final || l.Queue[1].Position <= base)
+		outdated := l.givesWay() || len(l.Queue) > 1 && l.Queue[1].Position <= base
 		if !outdated && first.Sequence >= l.Started {
 			break
 		}
@@ -67,6 +67,10 @@ func (l *Lane) Next(base uint64) (given []Queued) {
 	}
 	return given
 }
+
+// givesWay reports whether the first in the queue is an intermediate event that a later one
+// follows, be that queued or not: it may have left the queue before, held.
+func (l *Lane) givesWay() bool { return !l.Queue[0].Final && l.Queue[0].Sequence < l.Newest }
 
 // Start raises the high-water mark for an attempt with the first in the queue.
 func (l *Lane) Start() {
@@ -83,10 +87,10 @@ func (l *Lane) Leave(event domain.ID, due domain.Instant) {
 	l.Due = due
 }
 
-// Retry lets the first in the queue wait until due, unless it gives way to the next.
+// Retry lets the first in the queue wait until due, unless it gives way.
 func (l *Lane) Retry(now, due domain.Instant) {
 	l.Due = due
-	if len(l.Queue) > 1 && !l.Queue[0].Final {
+	if l.givesWay() {
 		l.Due = now
 	}
 }

@@ -338,3 +338,19 @@ func TestDisabledWhileAnAttemptIsUnderWay(t *testing.T) {
 		t.Error(faults)
 	}
 }
+
+// TestHeldGivesWayToNothingOlder: an intermediate event whose attempt was under way while what follows
+// it was held is not tried again when the endpoint is enabled.
+func TestHeldGivesWayToNothingOlder(t *testing.T) {
+	t.Parallel()
+	steps := []step{
+		{What: "mode", B: slices.Index(modes(), silent)},
+		{What: "create"},
+		{What: "advance", Pause: time.Second, B: 1},
+		{What: "disable"},
+		{What: "enable"},
+	}
+	if faults := play(t, steps, nil); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
