@@ -52,7 +52,6 @@ func clientTools(t *testing.T, needs ...string) string {
 // empty directory, against one sandbox. What the commands would download is already
 // there. With the client in TypeScript it compiles one more use of the lists.
 func TestClients(t *testing.T) {
-	inLong(t)
 	t.Parallel()
 	needs := map[string][]string{
 		"go":         {"go"},
@@ -111,7 +110,6 @@ func TestClients(t *testing.T) {
 // TestDocumentsPassJudges checks the OpenAPI document with the usual linters and the
 // other one with AsyncAPI's own parser: no error and no warning.
 func TestDocumentsPassJudges(t *testing.T) {
-	inLong(t)
 	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {

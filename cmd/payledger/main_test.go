@@ -89,8 +89,7 @@ func rounds(short, inLong int) int {
 }
 
 // inLong leaves a test out of the short form: it starts several clusters or waits for
-// several elections of NATS servers, as others do, or runs compilers and linters that
-// .ci/run installs.
+// several elections of NATS servers, as others do.
 func inLong(t *testing.T) {
 	t.Helper()
 	if !long() {
