@@ -261,7 +261,7 @@ func (w *World) Advance(p domain.Payment) {
 	w.TB.Helper()
 	event := w.IDs.Next()
 	signal := domain.Signal{
-		Route: "sandbox", Reference: fmt.Sprint(p.ID, w.Intn(1<<30)), Amount: p.Amount, Currency: p.Currency, StartedAt: p.CreatedAt,
+		Route: "sandbox", Reference: fmt.Sprint("for ", event), Amount: p.Amount, Currency: p.Currency, StartedAt: p.CreatedAt,
 	}
 	switch {
 	case p.Status == domain.Created && w.Intn(8) > 0:
