@@ -322,7 +322,7 @@ func TestConsumersOfTheirOwn(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the removed consumer stays connected")
 	}
-	if _, err := nats.Connect(s.NATSAddress, nats.UserInfo(books.User, books.Password)); !errors.Is(err, nats.ErrAuthorization) {
+	if _, err := nats.Connect(s.NATSAddress, nats.UserInfo(books.User, books.Password), nats.Timeout(patience)); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("the removed consumer connects: %v", err)
 	}
 	if err := mailReader.nc.FlushTimeout(patience); err != nil {

@@ -219,7 +219,7 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	for range maxConsumerConnections - 1 {
 		as(t, s, "shop", refused)
 	}
-	if nc, err := nats.Connect("nats://"+s.Addr().String(), nats.UserInfo("shop", "shop")); !errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
+	if nc, err := nats.Connect("nats://"+s.Addr().String(), nats.UserInfo("shop", "shop"), nats.Timeout(healthtest.Patience)); !errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
 		t.Errorf("one connection too many: %v, %v", nc, err)
 	}
 	set.set(installation.Consumer{Name: "books", Password: "books", Start: domain.ID{1}})

@@ -39,7 +39,7 @@ func TestNobodyConnectsWithoutCredentials(t *testing.T) {
 		"the system's name":   nats.UserInfo("sys", "sys"),
 		"password as a token": nats.Token(credentials.Subscriber.Password),
 	} {
-		nc, err := nats.Connect("nats://"+s.Addr().String(), o)
+		nc, err := nats.Connect("nats://"+s.Addr().String(), o, nats.Timeout(healthtest.Patience))
 		if err == nil {
 			nc.Close()
 			t.Errorf("%s: connected", name)
