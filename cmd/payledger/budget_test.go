@@ -58,7 +58,7 @@ func budgets() []budget {
 			"httpapi/merchant/erase", "httpapi/admin/erase", "httpapi/wire/erasure", "cmd/payledger/service/scrub",
 			"notifier/worker/retention",
 		}},
-		{"outcomes of providers are judged", 1319, []string{
+		{"outcomes of providers are judged", 1328, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
 		{"webhooks", 4851, []string{

@@ -117,6 +117,8 @@ func (p *Parked) Discard(ctx context.Context, id uint64) (found bool, err error)
 
 // DiscardThrough removes all signals up to an id from PARKED, and returns how many there were.
 func (p *Parked) DiscardThrough(ctx context.Context, id uint64) (uint64, error) {
+	p.fill.turn.Lock()
+	defer p.fill.turn.Unlock()
 	s, err := p.conn.JetStream().Stream(ctx, bus.ParkedStream)
 	if err != nil {
 		return 0, fmt.Errorf("looking for the JetStream stream %s: %w", bus.ParkedStream, err)
@@ -152,9 +154,13 @@ func (p *Parked) find(ctx context.Context, id uint64) (jetstream.Stream, *jetstr
 }
 
 func (p *Parked) remove(ctx context.Context, s jetstream.Stream, id uint64) error {
-	if err := s.DeleteMsg(ctx, id); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+	p.fill.turn.Lock()
+	defer p.fill.turn.Unlock()
+	err := s.DeleteMsg(ctx, id)
+	if err == nil {
+		p.fill.took(1)
+	} else if !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return fmt.Errorf("taking a signal out of the JetStream stream %s: %w", bus.ParkedStream, err)
 	}
-	p.fill.took(1)
 	return nil
 }

@@ -162,9 +162,11 @@ func oneLine(s string, most int) string {
 func (p *parker) watchFill(ctx context.Context) error {
 	for {
 		p.open(ctx)
+		p.fill.turn.Lock()
 		if s, err := p.config.Conn.JetStream().Stream(ctx, bus.ParkedStream); err == nil {
 			p.fill.set(s.CachedInfo())
 		}
+		p.fill.turn.Unlock()
 		if !health.Pause(ctx, p.watch) {
 			return ctx.Err()
 		}
@@ -175,6 +177,7 @@ func (p *parker) watchFill(ctx context.Context) error {
 type parkedFill struct {
 	log zerolog.Logger
 
+	turn    sync.Mutex // held from a check or a removal until it is noted: neither sees half of the other
 	mu      sync.Mutex
 	state   jetstream.StreamState
 	most    int64 // bytes

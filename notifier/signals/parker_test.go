@@ -267,6 +267,34 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 	}
 }
 
+// TestDiscardedDuringChecksDidNotGiveWay: PARKED is looked at all the time while signals are discarded.
+func TestDiscardedDuringChecksDidNotGiveWay(t *testing.T) {
+	t.Parallel()
+	c := &court{Book: bustest.NewBook(t), conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
+	c.enforcer = judging(t, c.conn, c.Book)
+	c.enforcer.parker.watch = time.Microsecond
+	healthtest.Run(t, c.enforcer.Run)
+	c.ready(t)
+	const all = 200
+	c.poison(t, all, 10)
+	c.drained(t)
+	parked := c.enforcer.Parked()
+	for id := range uint64(all) {
+		if found, err := parked.Discard(t.Context(), id+1); !found || err != nil {
+			t.Fatal(found, err)
+		}
+	}
+	c.poison(t, 1, 10)
+	healthtest.Eventually(t, "one signal is left", func() bool {
+		c.enforcer.parker.fill.mu.Lock()
+		defer c.enforcer.parker.fill.mu.Unlock()
+		return c.enforcer.parker.fill.state.LastSeq == all+1
+	})
+	if n := c.enforcer.parker.fill.gaveWay(); n != 0 {
+		t.Errorf("%v are said to have given way", n)
+	}
+}
+
 // TestDiscardedElsewhereDidNotGiveWay: a node that leads again does not count what was discarded
 // while another one led.
 func TestDiscardedElsewhereDidNotGiveWay(t *testing.T) {
