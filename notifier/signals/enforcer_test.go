@@ -74,7 +74,7 @@ func (c *court) send(t *testing.T, subject string, body []byte) domain.SignalRep
 
 func (c *court) publish(t *testing.T, subject, inbox string, body []byte) {
 	t.Helper()
-	_, err := c.conn.JetStream().PublishMsg(t.Context(), &nats.Msg{
+	_, err := c.conn.JetStream().PublishMsg(healthtest.Within(t), &nats.Msg{
 		Subject: subject, Data: body, Header: nats.Header{bus.ReplyHeader: {inbox}},
 	})
 	if err != nil {
