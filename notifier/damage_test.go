@@ -261,7 +261,7 @@ func (s *site) subscriber(t *testing.T, n int) (first uint64) {
 			return false
 		}
 		for m := range fetched.Messages() {
-			if err := m.DoubleAck(t.Context()); err != nil {
+			if err := m.DoubleAck(healthtest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 			batch = append(batch, m)

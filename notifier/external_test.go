@@ -215,7 +215,7 @@ func TestSignalsOfAnEarlierRunAreJudged(t *testing.T) {
 				payments = append(payments, b.Routed(t))
 			}
 			send := func(route string, p domain.Payment) {
-				if _, err := js.Publish(t.Context(), bus.SignalSubject(route, p.Project, p.ID), bustest.Encode(t, bustest.Paid(p))); err != nil {
+				if _, err := js.Publish(healthtest.Within(t), bus.SignalSubject(route, p.Project, p.ID), bustest.Encode(t, bustest.Paid(p))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -239,7 +239,7 @@ func TestSignalsOfAnEarlierRunAreJudged(t *testing.T) {
 				stop()
 				send("gone", payments[2])
 			}
-			if _, err := js.Publish(t.Context(), bus.SignalSubject("unknown", bustest.Project, payments[0].ID), nil); !errors.Is(err, jetstream.ErrNoStreamResponse) {
+			if _, err := js.Publish(healthtest.Within(t), bus.SignalSubject("unknown", bustest.Project, payments[0].ID), nil); !errors.Is(err, jetstream.ErrNoStreamResponse) {
 				t.Errorf("a signal of no route: %v", err)
 			}
 		})
@@ -401,7 +401,7 @@ func TestDamagedExternalCopyIsMadeAnew(t *testing.T) {
 		if r.Position == bad {
 			m.Data = []byte("{}")
 		}
-		if _, err := c.JetStream().PublishMsg(t.Context(), m); err != nil {
+		if _, err := c.JetStream().PublishMsg(healthtest.Within(t), m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -73,7 +73,7 @@ func TestRepairs(t *testing.T) {
 // parks sends a signal that cannot be judged and waits until it is parked.
 func (s *site) parks(t *testing.T) {
 	t.Helper()
-	if _, err := s.conn.JetStream().Publish(t.Context(), bus.SignalSubject(domain.SandboxRoute, "prj_x", domain.ID{1}), []byte("what is this")); err != nil {
+	if _, err := s.conn.JetStream().Publish(healthtest.Within(t), bus.SignalSubject(domain.SandboxRoute, "prj_x", domain.ID{1}), []byte("what is this")); err != nil {
 		t.Fatal(err)
 	}
 	healthtest.Eventually(t, "a signal is parked", func() bool { return s.parked(t) == 1 })

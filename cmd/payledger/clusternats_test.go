@@ -71,7 +71,7 @@ func TestNodesTakeSubscribers(t *testing.T) {
 					last = at
 					seen++
 				}
-				_ = m.DoubleAck(t.Context())
+				_ = m.DoubleAck(healthtest.Within(t))
 			}
 			return seen >= until
 		})

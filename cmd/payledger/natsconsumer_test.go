@@ -20,6 +20,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/installation"
 	"payledger/notifier/bus"
+	"payledger/notifier/health/healthtest"
 )
 
 // reader is a program that reads events as a consumer.
@@ -77,7 +78,7 @@ func (r *reader) read(t *testing.T, want int) []string {
 		}
 		for m := range batch.Messages() {
 			all = append(all, m.Headers().Get("ce-position")+" "+m.Headers().Get("ce-type"))
-			if err := m.DoubleAck(t.Context()); err != nil {
+			if err := m.DoubleAck(healthtest.Within(t)); err != nil {
 				t.Fatalf("acknowledging: %v", err)
 			}
 		}
@@ -138,7 +139,7 @@ func (r *reader) readTo(t *testing.T, s *server, position string) (all []string)
 		}
 		for m := range batch.Messages() {
 			all = append(all, m.Headers().Get("ce-position")+" "+m.Headers().Get("ce-type"))
-			if err := m.DoubleAck(t.Context()); err != nil {
+			if err := m.DoubleAck(healthtest.Within(t)); err != nil {
 				t.Fatalf("acknowledging: %v", err)
 			}
 		}

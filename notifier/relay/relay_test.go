@@ -149,7 +149,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := bustest.ConnectAs(t, c.Server(), bus.UserRelay).JetStream().PublishMsg(t.Context(), m); err != nil {
+				if _, err := bustest.ConnectAs(t, c.Server(), bus.UserRelay).JetStream().PublishMsg(healthtest.Within(t), m); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -167,7 +167,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 					t.Fatal(err)
 				}
 				m.Subject = bus.EventsPrefix + r.Stream.Project + ".payment." + r.Stream.ID
-				if _, err := bustest.ConnectAs(t, c.Server(), bus.UserRelay).JetStream().PublishMsg(t.Context(), m); err != nil {
+				if _, err := bustest.ConnectAs(t, c.Server(), bus.UserRelay).JetStream().PublishMsg(healthtest.Within(t), m); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -230,7 +230,7 @@ func TestForeignWriterCannotSpoilTheCopy(t *testing.T) {
 	healthtest.Run(t, r.Run)
 	bustest.SameAsLog(t, c.JetStream(), b)
 	was := bustest.Created(t, c, bus.EventsStream)
-	if _, err := bustest.ConnectAs(t, c.Server(), bus.UserRelay).JetStream().Publish(t.Context(), "payledger.v1.events.x.payment.y", []byte("junk")); err != nil {
+	if _, err := bustest.ConnectAs(t, c.Server(), bus.UserRelay).JetStream().Publish(healthtest.Within(t), "payledger.v1.events.x.payment.y", []byte("junk")); err != nil {
 		t.Fatal(err)
 	}
 	b.Create(t, time.Hour)

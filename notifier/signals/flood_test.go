@@ -204,7 +204,7 @@ func TestOnePaymentFillsOnlyItsShare(t *testing.T) {
 	c := newCourt(t)
 	early := c.Payment(t, c.Create(t, time.Hour))
 	send := func(i int) error {
-		_, err := c.conn.JetStream().PublishMsg(t.Context(), floodSignal(t, early, i, func(*domain.Signal) {}))
+		_, err := c.conn.JetStream().PublishMsg(healthtest.Within(t), floodSignal(t, early, i, func(*domain.Signal) {}))
 		return err
 	}
 	for i := range bus.MaxPaymentSignals {

@@ -106,7 +106,7 @@ func TestAFullParkedGivesWay(t *testing.T) {
 	}
 	old := 0
 	for ; ; old++ {
-		if _, err := c.conn.JetStream().Publish(t.Context(), bus.ParkedSubject, fmt.Appendf(nil, "old %d %s", old, strings.Repeat("x", 500))); err != nil {
+		if _, err := c.conn.JetStream().Publish(healthtest.Within(t), bus.ParkedSubject, fmt.Appendf(nil, "old %d %s", old, strings.Repeat("x", 500))); err != nil {
 			break
 		}
 	}
@@ -202,7 +202,7 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 	known := bustest.Encode(t, bustest.Paid(p))
 	subject := bus.SignalSubject(p.Route, p.Project, p.ID)
 	// Parked by an enforcer that did not know the payment.
-	if _, err := c.conn.JetStream().PublishMsg(t.Context(), &nats.Msg{
+	if _, err := c.conn.JetStream().PublishMsg(healthtest.Within(t), &nats.Msg{
 		Subject: bus.ParkedSubject, Data: known, Header: nats.Header{HeaderParkedSubject: {subject}, HeaderParkedReason: {ParkedUnknownPayment}},
 	}); err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 		t.Errorf("the payment is %s", got.Status)
 	}
 	// Parked when SIGNALS took those of any route.
-	if _, err := c.conn.JetStream().PublishMsg(t.Context(), &nats.Msg{
+	if _, err := c.conn.JetStream().PublishMsg(healthtest.Within(t), &nats.Msg{
 		Subject: bus.ParkedSubject, Data: known, Header: nats.Header{HeaderParkedSubject: {bus.SignalSubject("unknown", p.Project, p.ID)}},
 	}); err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 	if n, err := parked.DiscardThrough(t.Context(), 1_000_000_000_000); n != 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := c.conn.JetStream().PublishMsg(t.Context(), &nats.Msg{Subject: bus.ParkedSubject, Data: known}); err != nil {
+	if _, err := c.conn.JetStream().PublishMsg(healthtest.Within(t), &nats.Msg{Subject: bus.ParkedSubject, Data: known}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []uint64{1, 0} {

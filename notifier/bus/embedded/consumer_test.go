@@ -124,7 +124,7 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	}
 	t.Cleanup(relay.Close)
 	for _, subject := range []string{"prj_a.payment.paid", "prj_a.refund.created", "prj_a.return.failed", "prj_b.payment.paid", "prj_a.project.changed"} {
-		if _, err := relay.JetStream().Publish(t.Context(), bus.EventsPrefix+subject, []byte("{}")); err != nil {
+		if _, err := relay.JetStream().Publish(healthtest.Within(t), bus.EventsPrefix+subject, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
