@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,40 @@ func TestCopyOverASlowLine(t *testing.T) {
 				t.Errorf("%s: %v, want %q", what, err, x.want)
 			}
 		})
+	}
+}
+
+// A follower that lacks records which LOG no longer has copies them from the leader, and does not
+// overrun it while that fails: because the leader is only just becoming one, or its own disk is full.
+func TestFailedCopiesPause(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	if err := bolt.Init(path, domain.ID{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	var copies atomic.Int64
+	s, err := Open(t.Context(), Config{
+		Name: "a", Peers: map[string]string{"b": "http://b"}, Key: testKey(1), Path: path, Bolt: bolt.Options{MinFree: 1}, Now: time.Now,
+		Client: &http.Client{Transport: peerBody(func(to io.Writer) {
+			copies.Add(1)
+			_ = to.(io.Closer).Close()
+		})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies.Store(0)
+	s.mu.Lock()
+	s.m.leader, s.m.gap = "b", 5
+	s.mu.Unlock()
+	const during = 5 * retryAfter
+	s.post(tick{})
+	time.Sleep(during)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := copies.Load(); n == 0 || n > 1+int64(during/retryAfter) {
+		t.Errorf("%d copies in %v", n, during)
 	}
 }
 

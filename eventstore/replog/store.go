@@ -274,6 +274,7 @@ func (s *Store) effect(x effect) {
 			tip, err := Copy(s.ctx, s.config.Client, s.config.Peers[x.peer], x.ready, s.Store, func(eventstore.Position) {})
 			if err != nil {
 				s.report(fmt.Errorf("copying from node %s: %w", x.peer, err))
+				s.sleep(s.ctx, retryAfter)
 			}
 			s.post(copied{x.peer, tip, err})
 		})
