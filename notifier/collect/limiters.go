@@ -142,7 +142,8 @@ func (g *limiter) closedFor() time.Duration {
 }
 
 // called notes how a call ended. After breakAfter failures in a row no call passes
-// for a while, then one tries; each further failure doubles the pause.
+// for a while; each failure after that doubles the pause, but for those of calls that were under
+// way when it began: else all calls of a short outage together would make it the longest.
 func (g *limiter) called(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,6 +154,7 @@ func (g *limiter) called(err error) {
 		g.closed = g.now().Add(min(max(busy.After, time.Second), breakMost))
 	case !unknown(err):
 		g.failures, g.pause = 0, 0
+	case g.now().Before(g.closed): // the call was under way
 	default:
 		if g.failures++; g.failures >= breakAfter {
 			g.pause = min(max(2*g.pause, breakFirst), breakMost)

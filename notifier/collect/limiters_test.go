@@ -112,6 +112,26 @@ func TestNotificationsOfUnknownAttempts(t *testing.T) {
 	})
 }
 
+// TestAShortOutage is over for customers soon after it is for the provider, however many calls were
+// under way when it began.
+func TestAShortOutage(t *testing.T) {
+	in(t, func(w *world) {
+		w.says.set(func(*connector.State, error) error {
+			time.Sleep(time.Second)
+			return errors.New("no answer")
+		})
+		var customers sync.WaitGroup
+		for range 2 * breakAfter {
+			id := w.payable(time.Hour)
+			customers.Go(func() { _, _ = w.press(id) })
+		}
+		customers.Wait()
+		w.says.set(nil)
+		after(breakFirst)
+		w.pressed(w.payable(time.Hour))
+	})
+}
+
 // TestAProviderThatIsBusy is left alone by those, too, who waited for their turn when
 // it said so.
 func TestAProviderThatIsBusy(t *testing.T) {
