@@ -129,8 +129,9 @@ func (c *Collector) Looks(p domain.Payment) domain.Looks {
 // maxLookError is the longest text of an error, in bytes.
 const maxLookError = 300
 
-// tried notes the end of a try. The end of an attempt is no error.
+// tried notes the end of a try: see rest. The end of an attempt is no error. The caller holds the task.
 func (t *task) tried(err error) {
+	t.polled = t.all.now()
 	if ended(err) {
 		err = nil
 	}

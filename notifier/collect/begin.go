@@ -129,7 +129,6 @@ func (c *Collector) offer(ctx context.Context, t *task, conn connector.Connector
 		st, err = conn.Begin(ctx, c.attemptOf(p, a))
 		return err
 	})
-	t.polled = c.config.Now()
 	var refused *connector.RefusedError
 	switch {
 	case errors.As(err, &refused):

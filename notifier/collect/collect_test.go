@@ -333,6 +333,24 @@ func TestNotificationsAskNoMoreOften(t *testing.T) {
 	})
 }
 
+// TestRefundsAreAskedNoMoreOften: a refund, too, is asked for once in MinInterval at most, however
+// often its payment is polled.
+func TestRefundsAreAskedNoMoreOften(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.paid()
+		w.refund(id)
+		w.calls.Store(0)
+		const during = time.Minute
+		for range during / (10 * time.Millisecond) {
+			w.now.Wake(id)
+			after(10 * time.Millisecond)
+		}
+		if n := w.calls.Load(); n == 0 || n > int64(during/MinInterval)+1 {
+			w.Errorf("%d calls in %v", n, during)
+		}
+	})
+}
+
 // TestLateMoneyOfAFailedAttempt: the provider said that the attempt was closed, and
 // then that it was paid.
 func TestLateMoneyOfAFailedAttempt(t *testing.T) {

@@ -108,17 +108,16 @@ func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) 
 			return err
 		}
 	}
-	if err := c.readClosed(ctx, t, conn, p, n.Reference); err != nil {
+	if err := c.readClosed(ctx, conn, p, n.Reference); err != nil {
 		return err
 	}
 	if n.Disputes {
-		t.polled = c.config.Now()
 		if err := c.readDisputes(ctx, conn, p); err != nil {
 			return err
 		}
 	}
 	if n.Refunds {
-		return c.readRefunds(ctx, t, conn, p, n.Reference)
+		return c.readRefunds(ctx, conn, p, n.Reference)
 	}
 	return nil
 }
@@ -174,7 +173,7 @@ func instant(at time.Time) domain.Instant {
 
 // readClosed reads an attempt that is not in the ledger, or has failed there: if it was paid, the
 // money is booked.
-func (c *Collector) readClosed(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, reference string) error {
+func (c *Collector) readClosed(ctx context.Context, conn connector.Connector, p domain.Payment, reference string) error {
 	a, known := p.AttemptOf(reference)
 	if reference == "" || known && a.Status != domain.AttemptFailed {
 		return nil
@@ -183,7 +182,6 @@ func (c *Collector) readClosed(ctx context.Context, t *task, conn connector.Conn
 		a = domain.Attempt{Reference: reference, BegunAt: domain.InstantOf(c.config.Now())}
 	}
 	st, err := c.ask(ctx, conn, p, a, false)
-	t.polled = c.config.Now()
 	switch {
 	case errors.Is(err, connector.ErrNotFound):
 		return nil
@@ -196,14 +194,13 @@ func (c *Collector) readClosed(ctx context.Context, t *task, conn connector.Conn
 }
 
 // readRefunds reads the refunds of a reference, or of all money of the payment.
-func (c *Collector) readRefunds(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, reference string) error {
+func (c *Collector) readRefunds(ctx context.Context, conn connector.Connector, p domain.Payment, reference string) error {
 	references := []string{reference}
 	if reference == "" {
 		references = p.BookedReferences()
 	}
 	for _, r := range references {
 		all, err := c.refunds(ctx, conn, p, r)
-		t.polled = c.config.Now()
 		if errors.Is(err, connector.ErrNotFound) {
 			continue
 		}

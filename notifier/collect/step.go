@@ -89,8 +89,7 @@ func (c *Collector) attempt(ctx context.Context, t *task, conn connector.Connect
 // more, and records the answer.
 func (c *Collector) poll(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*domain.HandOff, error) {
 	st, err := c.ask(ctx, conn, p, a, t.unwanted == a.Number)
-	t.polled = c.config.Now()
-	closed := t.polled.Sub(p.DoorCloses().Time())
+	closed := c.config.Now().Sub(p.DoorCloses().Time())
 	switch {
 	case errors.Is(err, connector.ErrNotFound) && closed > domain.MaxAttemptWait:
 		// Not earlier: it was offered, so it was there, and perhaps the route has the
