@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/memory"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/connectortest"
 )
@@ -408,6 +410,40 @@ func TestAnImpatientCustomer(t *testing.T) {
 		calls := 1<<30 - w.now.effects.Load() - 1 // but for payment.attempt_begun
 		if most := int64(time.Since(start)/MinInterval) + 1; calls > most {
 			w.Errorf("%d calls in %v", calls, time.Since(start))
+		}
+	})
+}
+
+// TestACustomerWhoseStepIsNotRecorded, because the disk is full or another node has become the leader
+// meanwhile, is told to try again before long, and then continues the same attempt.
+func TestACustomerWhoseStepIsNotRecorded(t *testing.T) {
+	in(t, func(w *world) {
+		store := w.Store.(*memory.Store)
+		id := w.payable(time.Hour)
+		refused := func(when string) {
+			w.Helper()
+			start := time.Now()
+			if _, err := w.press(id); !errors.Is(err, ErrDown) {
+				w.Errorf("%s: %v", when, err)
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				w.Errorf("%s: a customer waited for %v", when, took)
+			}
+		}
+		store.Refuse(eventstore.ErrFull)
+		refused("the disk is full")
+		store.Refuse(nil)
+		w.says.set(func(*connector.State, error) error {
+			store.Refuse(eventstore.ErrBusy)
+			return nil
+		})
+		refused("the leader changes during the call")
+		w.says.set(nil)
+		store.Refuse(nil)
+		w.pressed(id)
+		want := []string{"payment.created", "payment.route_assigned", "payment.attempt_begun", "payment.attempt_offered"}
+		if got := w.types(id); !slices.Equal(got, want) {
+			w.Errorf("%v", got)
 		}
 	})
 }

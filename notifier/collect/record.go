@@ -53,10 +53,16 @@ func (c *Collector) traceOf(ctx context.Context, p domain.Payment) domain.Tracep
 	return eventstore.CauseOf(last.Body).Trace
 }
 
-// execute runs a command on the payment, again while the store is busy or full.
+// recordTime is how long a busy or full store is waited for. What was not recorded by then is done
+// again at the next step, by this node or by the leader after it.
+const recordTime = 5 * time.Second
+
+// execute runs a command on the payment, for some time again while the store is busy or full.
 func (c *Collector) execute(
 	ctx context.Context, p domain.Payment, command func(event domain.ID) domain.PaymentCommand,
 ) (r eventstore.Result[domain.Payment], err error) {
+	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
 	err = health.Persist(ctx, func() (err error) {
 		event := c.config.IDs.Next()
 		r, err = eventstore.Execute(ctx, c.config.Ledger, eventstore.PaymentStream(p.Project, p.ID),

@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"payledger/eventstore"
@@ -40,8 +41,8 @@ func Pause(ctx context.Context, d time.Duration) bool {
 func StorePause() Backoff { return Backoff{First: 10 * time.Millisecond, Max: time.Second} }
 
 // Persist runs a command until the store has decided it: errors that pass are
-// tried again after a pause. The error is the context's, a refusal, or one that
-// does not pass.
+// tried again after a pause. The error is the context's with the store's, a refusal,
+// or one that does not pass.
 func Persist(ctx context.Context, command func() error) error {
 	b := StorePause()
 	for {
@@ -53,7 +54,7 @@ func Persist(ctx context.Context, command func() error) error {
 			return err
 		}
 		if !b.Wait(ctx) {
-			return ctx.Err()
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
 }
