@@ -20,9 +20,7 @@ func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector,
 	again = rescan
 	var errs []error
 	if a, open := p.OpenAttempt(); open {
-		if err := c.attempt(ctx, t, conn, p, a); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, c.attempt(ctx, t, conn, p, a))
 		again = pauseFor(now.Sub(a.BegunAt.Time()), 5*time.Minute)
 		if before := p.DoorCloses().Time().Sub(now); before > 0 {
 			again = min(again, before)
@@ -40,15 +38,11 @@ func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector,
 		if r.Status.Final() {
 			continue
 		}
-		if err := c.refund(ctx, conn, p, r); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, c.refund(ctx, conn, p, r))
 		again = min(again, pauseFor(now.Sub(r.CreatedAt.Time()), 15*time.Minute))
 	}
 	if o := p.Outstanding(); o.Disputes > 0 && o.CancelAt == 0 && o.Refunds+o.Returns == 0 {
-		if err := c.readDisputes(ctx, conn, p); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, c.readDisputes(ctx, conn, p))
 		again = disputeInterval // the provider notifies of the end; it takes weeks
 	}
 	again = max(again, MinInterval)
