@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 )
 
 // TestFollowersAnswerAsTheLeader asks every node what in truth one node knows or
@@ -70,6 +74,40 @@ func TestFormerLeaderForgetsTheWork(t *testing.T) {
 		found := work.FindAllString(string(s.scrape(t)), -1)
 		return !slices.ContainsFunc(found, func(name string) bool { return name != "payledger_nats_server_up" })
 	})
+}
+
+// TestReloadOfAFollowersRoutes is answered at once, and recorded when that node becomes the leader:
+// only then do its routes decide anything.
+func TestReloadOfAFollowersRoutes(t *testing.T) {
+	t.Parallel()
+	n, file := newNodes(t), filepath.Join(t.TempDir(), "routes.json")
+	rules := func(weight string) {
+		if err := os.WriteFile(file, []byte(`[{"route":"cards","weight":`+weight+`}]`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules("1")
+	n.flags = []string{"--routes", file}
+	n.start(t, 0, 1, 2)
+	loads := func(want int) func() bool {
+		return func() bool {
+			acts, code := payledger(t, "audit", "--data", n.dirs[0], "--json")
+			return code == 0 && strings.Count(acts, installation.TypeRoutesLoaded) == want
+		}
+	}
+	eventually(t, "the leader's routes are recorded", loads(1))
+	rules("2")
+	follower := (n.leader(t, 0) + 1) % 3
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "payledger", "routes", "reload", "--data", n.dirs[follower]).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if !loads(1)() {
+		t.Error("a follower's routes are recorded as those in use")
+	}
+	n.becomes(t, follower)
+	eventually(t, "the new leader's routes are recorded", loads(2))
 }
 
 // everyNode runs a check for each node, the leader last.

@@ -144,6 +144,7 @@ func (a *app) startDuties(ctx context.Context, parts *process.Parts, metrics pro
 	parts.Go("relay", copier.Run)
 	parts.Go("publication of checkpoints", a.published.Run)
 	parts.Go("sending of webhooks", func(ctx context.Context) error { return a.sendWebhooks(ctx, metrics) })
+	parts.Go("routes in use", a.routes.recordUse)
 	parts.Go("workers", workers.Run)
 	parts.Go("outcomes", a.enforcer.Run)
 	parts.Go("collecting", a.collector.Run)

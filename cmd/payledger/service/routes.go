@@ -36,7 +36,7 @@ type routes struct {
 	loaded func() // hears of each reload, before it is answered
 	acts   *actLog
 	deaf   bool                    // no program reaches the NATS server of this process
-	begun  installation.LoadRoutes // what was in use at the start
+	act    installation.LoadRoutes // what was loaded last; guarded by loading
 
 	loading sync.Mutex // one reload at a time
 }
@@ -53,7 +53,7 @@ func openRoutes(o Options, nc *nats.Conn, acts *actLog) (*routes, error) {
 	}
 	r.warn(l)
 	r.set = connector.NewSet(l.Routes)
-	r.begun = actOf(l, installation.RoutesOnStart)
+	r.act = actOf(l, installation.RoutesOnStart)
 	return r, nil
 }
 
@@ -66,12 +66,17 @@ func actOf(l routesfile.Loaded, on installation.RoutesReason) installation.LoadR
 	return act
 }
 
-// run records the routes of the start, and reads the file again whenever it is
-// asked to, until ctx ends.
-func (r *routes) run(ctx context.Context) error {
+// recordUse records the routes of a server that begins to decide by them: at its start, or when its
+// node becomes the leader.
+func (r *routes) recordUse(ctx context.Context) error {
 	r.loading.Lock()
-	r.record(ctx, eventstore.Cause{}, r.begun, r.set.Routes())
-	r.loading.Unlock()
+	defer r.loading.Unlock()
+	r.record(ctx, eventstore.Cause{})
+	return nil
+}
+
+// run reads the file again whenever it is asked to, until ctx ends.
+func (r *routes) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -129,7 +134,7 @@ func signal(to chan<- struct{}) {
 
 // Reload reads the file again and puts its routes in the place of the present
 // ones. Where anything is wrong with it nothing changes. The outcome is logged,
-// and another file than before is recorded.
+// and another file than before is recorded, by a follower once it leads.
 func (r *routes) Reload(ctx context.Context, why eventstore.Cause) ([]wire.Route, error) {
 	return r.reload(ctx, why, installation.RoutesOnCommand)
 }
@@ -159,15 +164,20 @@ func (r *routes) reload(ctx context.Context, why eventstore.Cause, on installati
 		r.log.Error().Msg(sentence)
 	}
 	r.log.Info().Str("file", r.source.File).Int("rules", len(l.Table)).Int("connectors", len(l.Connectors)).Msg("the routes file was read again")
-	r.record(ctx, why, actOf(l, on), l.Routes)
+	r.act = actOf(l, on)
+	r.record(ctx, why)
 	return r.List(), nil
 }
 
 // record records which routes are in use, and from when on reports are to have their outcomes.
-func (r *routes) record(ctx context.Context, why eventstore.Cause, act installation.LoadRoutes, now connector.Routes) {
-	_, err := r.acts.record(ctx, why, act)
-	for _, route := range slices.Sorted(maps.Keys(now.Connectors)) {
-		if since := now.Connectors[route].SettledSince; err == nil && since != r.acts.now().SettledSince[route] {
+func (r *routes) record(ctx context.Context, why eventstore.Cause) {
+	if eventstore.Arrive(r.acts.ledger.Store, true)(ctx) != nil {
+		return // a follower would wait here until it leads: see recordUse
+	}
+	_, err := r.acts.record(ctx, why, r.act)
+	now := r.set.Routes().Connectors
+	for _, route := range slices.Sorted(maps.Keys(now)) {
+		if since := now[route].SettledSince; err == nil && !now[route].Retired && since != r.acts.now().SettledSince[route] {
 			_, err = r.acts.record(ctx, why, installation.SettleRouteSince{Route: route, Since: since})
 		}
 	}
