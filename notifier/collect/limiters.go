@@ -151,7 +151,7 @@ func (g *limiter) called(err error) {
 	switch {
 	case errors.As(err, new(*strangerError)):
 	case errors.As(err, &busy):
-		g.closed = g.now().Add(min(max(busy.After, time.Second), breakMost))
+		g.closed = g.now().Add(max(g.closed.Sub(g.now()), min(max(busy.After, time.Second), breakMost)))
 	case !unknown(err):
 		g.failures, g.pause = 0, 0
 	case g.now().Before(g.closed): // the call was under way

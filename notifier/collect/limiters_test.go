@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,6 +129,32 @@ func TestAShortOutage(t *testing.T) {
 		customers.Wait()
 		w.says.set(nil)
 		after(breakFirst)
+		w.pressed(w.payable(time.Hour))
+	})
+}
+
+// TestTheLongestPauseCounts of those that a provider asks for in answers to calls of one time.
+func TestTheLongestPauseCounts(t *testing.T) {
+	in(t, func(w *world) {
+		var pauses atomic.Int64
+		w.says.set(func(*connector.State, error) error {
+			n := pauses.Add(1)
+			time.Sleep(time.Duration(n) * 10 * time.Millisecond)
+			return &connector.BusyError{After: []time.Duration{0, 30 * time.Second, 0}[n-1]}
+		})
+		var customers sync.WaitGroup
+		for range 3 {
+			id := w.payable(time.Hour)
+			customers.Go(func() { _, _ = w.press(id) })
+		}
+		customers.Wait()
+		w.says.set(nil)
+		w.calls.Store(0)
+		after(29 * time.Second)
+		if n := w.calls.Load(); n > 0 {
+			w.Errorf("%d calls within the time for which the provider asked for none", n)
+		}
+		after(3 * time.Second)
 		w.pressed(w.payable(time.Hour))
 	})
 }
