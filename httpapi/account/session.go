@@ -79,11 +79,7 @@ func (v *visit) signedOut() (since domain.Instant) {
 // over reports whether an error says that the session's key is of no use any
 // more.
 func (v *visit) over(err error) bool {
-	if err == nil {
-		return false
-	}
-	p := v.X.Problem(err)
-	return p.Code == domain.Unauthorized || p.Code == domain.ProjectDisabledCode
+	return err != nil && slices.Contains([]domain.Code{domain.Unauthorized, domain.ProjectDisabledCode}, v.X.Problem(err).Code)
 }
 
 // SaveSession renews the cookie, so that the idle time of the session begins again, unless a script
