@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,9 @@ func TestEraseDetails(t *testing.T) {
 	}
 	m.pay(body, key(1)).want(409, domain.DetailsErased)
 	m.pay(`{"amount":"11.00"}`, key(1)).want(409, domain.DetailsErased)
+	if p := m.refund(other, key(1)).want(422, domain.IdempotencyKeyReused).problem(); !slices.Equal(p.Members, []string{"endpoint"}) {
+		t.Errorf("a refund under the key of the erased payment: %+v", p)
+	}
 	m.pay(body, key(2)).want(201, "")
 
 	// A payment without details has nothing to erase.

@@ -98,12 +98,12 @@ func (a *API) reused(err error, differ func(earlier domain.Event) []string) erro
 	if err != nil {
 		return err
 	}
-	if erased(earlier) {
-		return wire.Problem{Code: domain.DetailsErased}
-	}
 	members := differ(earlier)
-	if members == nil {
+	switch {
+	case members == nil:
 		members = []string{"endpoint"}
+	case erased(earlier):
+		return wire.Problem{Code: domain.DetailsErased}
 	}
 	return wire.Problem{
 		Code:    domain.IdempotencyKeyReused,
@@ -119,9 +119,9 @@ func erased(e domain.Event) bool {
 	return ok && created.Erased()
 }
 
-// differences lists the members in which a payment differs from a request for one.
+// differences lists the members in which a payment differs from a request for one. It is not nil.
 func differences(e domain.PaymentCreated, c domain.CreatePayment) []string {
-	var members []string
+	members := []string{}
 	note := func(name string, same bool) {
 		if !same {
 			members = append(members, name)
