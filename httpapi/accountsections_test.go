@@ -240,10 +240,11 @@ func TestKeyPages(t *testing.T) {
 	// The page does not offer it what its scopes do not allow.
 	hooked := b.addEndpoint("https://hooks.example.com/a")
 	b.open("/account/keys").has(m.keyID + "/revoke")
-	reader.open("/account/keys").lacks(m.keyID + "/revoke")
+	reader.open("/account/keys").lacks("/revoke", `data-hook="new-key"`) // not of the own key either, which has the same scopes
 	b.open("/account/webhooks/"+hooked).has("/test", "/edit", "/remove")
 	reader.open("/account/webhooks/"+hooked).has("hooks.example.com").lacks("/test", "/edit", "/remove", "/recover")
 	reader.open("/account/webhooks").has("hooks.example.com").lacks("webhooks/new")
+	reader.open("/account").has("How to begin").lacks("webhooks/new")
 
 	// Only a key with all its scopes can rename a key.
 	reader.open("/account/keys").lacks("/rename")
