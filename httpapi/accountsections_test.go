@@ -442,6 +442,11 @@ func TestEventPages(t *testing.T) {
 	}
 	b.open("/account/events?after=" + following.FindStringSubmatch(page.Text)[1]).lacks("<li id")
 	b.open("/account/events").has("payments/"+fresh, last).lacks("<script>alert")
+
+	// Who may read the log alone sees it without descriptions, as over the API.
+	auditor := s.merchant("", "audit", "payments:write")
+	seen := auditor.pay(`{"amount":"1","description":"for Ann"}`).want(201, "").object().ID
+	s.browser().signIn(auditor).open("/account/events").want(200).has("payments/"+seen, "Payment created").lacks("for Ann")
 }
 
 // The account shows the limits of its project.
