@@ -188,6 +188,11 @@ func TestSearchLeadsWhereAnIDBelongs(t *testing.T) {
 			t.Errorf("%q leads to %s, want %s", q, got, want)
 		}
 	}
+	// A list that was searched for words offers the payments of the amount that they can mean.
+	for q, amount := range map[string]string{"10": "amount_from=10&amp;amount_to=10", "10,00 ₽": "currency=RUB", "1042": "amount_from=1042"} {
+		b.open("/account/payments?q="+url.QueryEscape(q)).want(200).has(`data-hook="as-amount"`, amount)
+	}
+	b.open("/account/payments?q=green+tea").want(200).lacks(`data-hook="as-amount"`)
 	for _, unknown := range []string{"01M7W78FJBM8T4R7B5N0C1D2E3", "01m7w78fjbm8t4r7b5n0c1d2e3", "%2001M7W78FJBM8T4R7B5N0C1D2E3%20"} {
 		b.open("/account/search?q=" + unknown).want(404).has("The id was not found")
 	}

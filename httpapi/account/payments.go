@@ -156,10 +156,8 @@ func (v *visit) listPayments() error {
 	if isID(text) {
 		return v.Leave("search?" + url.Values{"q": {text}}.Encode())
 	}
-	if lists, err := v.meanings(text); err != nil {
-		return err
-	} else if other := lists[len(lists)-1]; len(lists) > 1 && other.Has("amount_from") {
-		page.AsAmount = page.Root + "payments?" + other.Encode()
+	if ofAmount, _ := v.ofAmount(text); ofAmount != nil {
+		page.AsAmount = page.Root + "payments?" + ofAmount.Encode()
 	}
 	page.CSV = page.Root + "payments.csv?" + page.Filter.Encode()
 	if refused == nil {

@@ -3,7 +3,6 @@ package account
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"payledger/domain"
@@ -12,7 +11,7 @@ import (
 )
 
 // search leads to what an id belongs to, else to the payments that have the
-// amount or whose descriptions have the words.
+// amount or whose descriptions have the words: where one of both finds nothing, to the other.
 func (v *visit) search() error {
 	text := v.Query("q")
 	if text == "" {
@@ -28,11 +27,24 @@ func (v *visit) search() error {
 	if isID(text) {
 		return &failure{Status: http.StatusNotFound, Why: "no_id", Path: "payments"}
 	}
-	lists, err := v.meanings(text)
-	if err != nil {
-		return err
+	words, byWords := url.Values{"q": {text}}, url.Values{"description_words": {strings.TrimSpace(text)}}
+	first, asked := v.ofAmount(text)
+	second, bare := words, strings.Trim(strings.TrimSpace(text), "0123456789") == ""
+	switch {
+	case first == nil:
+		return v.Leave("payments?" + words.Encode())
+	case bare: // it is more often an order's, in a description
+		first, asked, second = words, byWords, first
 	}
-	return v.Leave("payments?" + lists[0].Encode())
+	asked.Set("limit", "1")
+	likeliest, err := merchant.PageOf(v.API.Payments)(v.Ctx(), v.Caller, asked)
+	switch {
+	case err != nil:
+		return err
+	case len(likeliest.Data) == 0:
+		first = second
+	}
+	return v.Leave("payments?" + first.Encode())
 }
 
 // isID reports whether a text is an id as Lookup reads it: in any case, with blanks around it.
@@ -41,32 +53,20 @@ func isID(text string) bool {
 	return ok
 }
 
-// meanings are the lists of payments that a text can mean, the likeliest first: an amount, or
-// words. A bare number is more often an order's, in a description. If it finds nothing, the other
-// list is searched.
-func (v *visit) meanings(text string) ([]url.Values, error) {
-	words := url.Values{"q": {text}}
+// ofAmount is the list of the payments of the amount that a text can be, and how the API is asked for
+// them; nil where it can be none.
+func (v *visit) ofAmount(text string) (list, asked url.Values) {
 	amount, currency := v.Locale.ReadAmount(text, v.Caller.Project.Settings.Currencies)
 	if a, _ := domain.ParseAmount(amount); a == 0 {
-		return []url.Values{words}, nil // it is none
+		return nil, nil
 	}
-	asked := url.Values{"amount": {amount}, "limit": {"1"}}
-	sum := url.Values{"amount_from": {strings.TrimSpace(text)}, "amount_to": {strings.TrimSpace(text)}}
+	asked = url.Values{"amount": {amount}}
+	list = url.Values{"amount_from": {strings.TrimSpace(text)}, "amount_to": {strings.TrimSpace(text)}}
 	if currency != "" {
 		asked.Set("currency", string(currency))
-		sum.Set("currency", string(currency))
+		list.Set("currency", string(currency))
 	}
-	lists := []url.Values{sum, words}
-	bare := amount == strings.TrimSpace(text) && !strings.Contains(amount, ".")
-	if bare {
-		asked = url.Values{"description_words": {amount}, "limit": {"1"}}
-		slices.Reverse(lists)
-	}
-	likeliest, err := merchant.PageOf(v.API.Payments)(v.Ctx(), v.Caller, asked)
-	if err == nil && len(likeliest.Data) == 0 {
-		slices.Reverse(lists)
-	}
-	return lists, err
+	return list, asked
 }
 
 // pathOf is where a place is shown, below the account.
