@@ -196,6 +196,13 @@ func TestSearchLeadsWhereAnIDBelongs(t *testing.T) {
 	for _, unknown := range []string{"01M7W78FJBM8T4R7B5N0C1D2E3", "01m7w78fjbm8t4r7b5n0c1d2e3", "%2001M7W78FJBM8T4R7B5N0C1D2E3%20"} {
 		b.open("/account/search?q=" + unknown).want(404).has("The id was not found")
 	}
+	// A merchant's own number may look like an id, too.
+	for _, order := range []string{"00000000000000000000001042", "01M7W78FJBM8T4R7B5N0C1D2E4"} {
+		mine := m.pay(`{"amount":"10","description":"order `+order+`"}`).want(201, "").object()
+		b.open("/account/search?q=" + strings.ToLower(order)).leads("/account/payments?q=" + strings.ToLower(order)).want(200).has("payments/" + mine.ID)
+		b.open("/account/payments?match=exact&q=order+" + order).want(200).has("payments/" + mine.ID)
+		b.open("/account/payments?match=words&status=failed&q=" + order).leads("/account/search?q=" + order).leads("/account/payments?q=" + order).want(200)
+	}
 	theirs := s.browser().signIn(s.merchant(""))
 	theirs.open("/account/search?q=" + p.ID).want(404)
 	b.open("/account/payments/"+p.ID).want(200).has(`id="`+event+`"`, `id="`+r.ID+`"`)

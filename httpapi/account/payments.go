@@ -153,9 +153,6 @@ func (v *visit) listPayments() error {
 	var refused error
 	page.Filter, asked, refused = v.paymentFilter()
 	text := page.Filter.Get("q")
-	if isID(text) {
-		return v.Leave("search?" + url.Values{"q": {text}}.Encode())
-	}
 	if ofAmount, _ := v.ofAmount(text); ofAmount != nil {
 		page.AsAmount = page.Root + "payments?" + ofAmount.Encode()
 	}
@@ -168,6 +165,9 @@ func (v *visit) listPayments() error {
 	}
 	if err := page.badField(refused); err != nil {
 		return err
+	}
+	if refused == nil && len(page.Payments) == 0 && isID(text) { // of no description
+		return v.Leave("search?" + url.Values{"q": {text}}.Encode())
 	}
 	return v.Render(page.Answer(), "payments.html", page)
 }

@@ -24,16 +24,13 @@ func (v *visit) search() error {
 	if path := pathOf(found); path != "" {
 		return v.Leave(path)
 	}
-	if isID(text) {
-		return &failure{Status: http.StatusNotFound, Why: "no_id", Path: "payments"}
-	}
 	words, byWords := url.Values{"q": {text}}, url.Values{"description_words": {strings.TrimSpace(text)}}
 	first, asked := v.ofAmount(text)
 	second, bare := words, strings.Trim(strings.TrimSpace(text), "0123456789") == ""
 	switch {
-	case first == nil:
+	case first == nil && !isID(text):
 		return v.Leave("payments?" + words.Encode())
-	case bare: // it is more often an order's, in a description
+	case first == nil || bare: // it is more often an order's, in a description
 		first, asked, second = words, byWords, first
 	}
 	asked.Set("limit", "1")
@@ -41,6 +38,8 @@ func (v *visit) search() error {
 	switch {
 	case err != nil:
 		return err
+	case len(likeliest.Data) == 0 && second == nil:
+		return &failure{Status: http.StatusNotFound, Why: "no_id", Path: "payments"}
 	case len(likeliest.Data) == 0:
 		first = second
 	}
