@@ -320,6 +320,18 @@ func TestListPages(t *testing.T) {
 	if n := strings.Count(b.open("/account/balance.csv?account=refunds_in_flight&to=2026-11-19").want(200).Text, "\n"); n != 1 {
 		t.Errorf("%d lines", n)
 	}
+
+	// The id of a payment may be pasted as into the search.
+	one := m.paid()
+	id := m.refund(one).want(201, "").object().ID
+	pasted := "?payment_id=+" + strings.ToLower(one) + "%09"
+	b.open("/account/refunds"+pasted).want(200).has(`data-id="`+id+`"`, `value="`+one+`"`)
+	b.open("/account/refunds.csv" + pasted).want(200).has(id)
+	b.open("/account/events"+pasted).want(200).has("Refund requested", `value="`+one+`"`)
+	endpoint := b.addEndpoint("https://hooks.example.com/a")
+	of, _ := domain.ParseID(one)
+	s.hooks.add(domain.DeliveryObject{EndpointID: endpoint, PaymentID: &of, Type: "payment.paid"})
+	b.open("/account/webhooks/"+endpoint+pasted).want(200).has(`data-hook="delivery"`, "payments/"+one)
 }
 
 // entries are the rows of a statement: type, account (if there are several), change,

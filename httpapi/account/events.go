@@ -37,7 +37,7 @@ type eventsPage struct {
 const shownEvents = 50
 
 func (v *visit) listEvents() error {
-	p := eventsPage{pageData: v.pageData(v.Locale.T("events.title")), Payment: v.Query("payment_id"), May: true}
+	p := eventsPage{pageData: v.pageData(v.Locale.T("events.title")), Payment: v.Filters("payment_id").Get("payment_id"), May: true}
 	var lines []wire.EventLine
 	var err error
 	if p.Payment != "" {

@@ -17,11 +17,15 @@ import (
 const pageSize = "25"
 
 // Filters are the parameters of the address that narrow a list and say
-// something.
+// something. An id may have been pasted in any case, with blanks around it, as into the search.
 func (v *visit) Filters(names ...string) url.Values {
 	q := make(url.Values)
 	for _, name := range names {
-		if text := v.Query(name); text != "" {
+		text := v.Query(name)
+		if name == "payment_id" {
+			text = strings.ToUpper(strings.TrimSpace(text))
+		}
+		if text != "" {
 			q.Set(name, text)
 		}
 	}
