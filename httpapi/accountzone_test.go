@@ -230,6 +230,7 @@ func TestRefundsAtProviderShow(t *testing.T) {
 	b.open("/account/payments/"+part+"?lang=ru").want(200).has("Возврат в обработке</span></h1>", "без нашего запроса")
 	b.open("/account/payments?lang=ru&refund=refunded_at_provider").want(200).has("Возвращён провайдером</span>")
 	b.open("/account/payments?lang=en").want(200).has("refunded ₽250.50")
+	m.refund(whole).want(201, "") // the provider is asked whether it returns the whole amount once more
 }
 
 // TestOverviewByCurrency: the overview shows one currency at a time, first the one
