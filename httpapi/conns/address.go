@@ -72,9 +72,8 @@ func visitor(r *http.Request) (addr netip.Addr, name string) {
 	if i := strings.LastIndexByte(last, ','); i >= 0 {
 		last = last[i+1:]
 	}
-	far, err := netip.ParseAddr(strings.TrimSpace(last))
-	if err != nil {
-		return near, name
+	if far, named := ofRemote(strings.TrimSpace(last)); far.IsValid() {
+		return far, named
 	}
-	return far.Unmap(), network(far)
+	return near, name
 }
