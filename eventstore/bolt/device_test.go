@@ -232,6 +232,8 @@ func (u *underTest) Waiting(eventstore.Store) int {
 	return len(u.store.queue.next.commits)
 }
 
+func (u *underTest) Interrupted() bool { return false }
+
 func (u *underTest) Shared() bool { return false }
 
 func (u *underTest) Faults() []storetest.Fault {

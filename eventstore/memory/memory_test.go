@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,7 +16,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(testing.TB) storetest.Log { return &underTest{} })
+	var begun sync.Map // by check: each is interrupted once
+	storetest.Run(t, func(t testing.TB) storetest.Log {
+		_, again := begun.LoadOrStore(t.Name(), true)
+		return &underTest{interrupted: !again}
+	})
 }
 
 // A store that breaks one of the rules must be noticed.
@@ -44,9 +49,10 @@ func TestBrokenStores(t *testing.T) {
 
 // underTest is a log in memory for the conformance suite.
 type underTest struct {
-	flaws flaws
-	blind bool
-	store *Store
+	flaws       flaws
+	blind       bool
+	interrupted bool
+	store       *Store
 }
 
 func (u *underTest) Open() eventstore.Store {
@@ -64,6 +70,7 @@ func (u *underTest) Verify(ctx context.Context, _ eventstore.Store) error { retu
 func (u *underTest) Stall(eventstore.Store) (<-chan struct{}, func()) { return u.store.Stall() }
 
 func (u *underTest) Waiting(eventstore.Store) int { return u.store.Waiting() }
+func (u *underTest) Interrupted() bool            { return u.interrupted }
 
 func (u *underTest) Shared() bool { return false }
 

@@ -260,6 +260,9 @@ func (u *underTest) Stall(eventstore.Store) (<-chan struct{}, func()) {
 // Waiting implements storetest.Log.
 func (u *underTest) Waiting(eventstore.Store) int { return u.disks[u.self].waiting() }
 
+// Interrupted implements storetest.Log: on a busy machine LOG elects another leader.
+func (u *underTest) Interrupted() bool { return !u.nodes[u.self].Status().Ready }
+
 // Faults are those of the own file: then LOG has the group, so that it is there after
 // the next open. A fault of LOG is none of the store's: the same is published again.
 func (u *underTest) Faults() []storetest.Fault {

@@ -193,14 +193,13 @@ func checkCancel(s *subject) {
 		}
 	}
 
-	held, release := s.log.Stall(s.store)
-	s.Cleanup(release)
+	held, release := s.stall()
 	ctx, cancel := context.WithCancel(s.Context())
 	underWay, waiting := s.claiming(stream("prj_a", 2), 0, 1), s.claiming(stream("prj_a", 3), 0, 2)
 	a := s.startWith(ctx, underWay)
 	<-held
 	b := s.startWith(ctx, waiting)
-	s.waitFor("a commit to queue up", func() bool { return s.log.Waiting(s.store) == 1 })
+	s.queuedUp(release, func() bool { return s.log.Waiting(s.store) == 1 })
 	cancel()
 	for _, x := range []*started{a, b} {
 		if err := x.wait().err; !errors.Is(err, context.Canceled) {
@@ -226,7 +225,7 @@ func checkClose(s *subject) {
 	st := stream("prj_a", 1)
 	first := s.add(s.commit(st, 0))
 	following := make(chan error, 1)
-	seen := make(chan eventstore.Stored)
+	seen := make(chan eventstore.Stored, 3)
 	store := s.store
 	go func() {
 		following <- store.Follow(s.Context(), 0, eventstore.Filter{}, func(r eventstore.Stored) error {

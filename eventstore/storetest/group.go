@@ -37,8 +37,7 @@ func checkTogether(s *subject) {
 	thief, bad, last := s.claiming(stream("prj_a", 2), 0, 1), s.commit(st, 0), s.commit(stream("prj_a", 3), 0)
 	bad.Record.Body = nil
 	all := []eventstore.Commit{first, loser, patient, thief, bad, first, last}
-	held, release := s.log.Stall(s.store)
-	s.Cleanup(release)
+	held, release := s.stall()
 	answered := make(chan []eventstore.Appended, 1)
 	store := s.store
 	go func() { answered <- store.Append(s.Context(), all...) }()
@@ -142,8 +141,7 @@ func checkNothingEarly(s *subject) {
 	}()
 	s.nothingAfter(before, s.claiming(st, 0, 2))
 
-	held, releaseGroup := s.log.Stall(s.store)
-	s.Cleanup(releaseGroup)
+	held, releaseGroup := s.stall()
 	release()
 	<-held
 	if r := <-followed; r.Position != before.Position+1 {
@@ -227,7 +225,7 @@ func checkBusy(s *subject) {
 		st := stream("prj_a", i)
 		before := s.log.Waiting(s.store)
 		a := s.start(s.commit(st, 0))
-		s.waitFor("a commit to queue up or to be refused", func() bool {
+		s.queuedUp(release, func() bool {
 			return a.answered() || s.log.Waiting(s.store) > before
 		})
 		if busy = a.answered(); !busy {

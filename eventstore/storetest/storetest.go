@@ -8,11 +8,13 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -35,6 +37,10 @@ type Log interface {
 
 	// Waiting is the number of commits that wait for the next group.
 	Waiting(eventstore.Store) int
+
+	// Interrupted reports that what waits behind a group that is held goes elsewhere, by no fault
+	// of the store: another node has come to lead. The check begins again on a new log.
+	Interrupted() bool
 
 	// Shared reports whether other stores have the log too and reads ask them. Such a
 	// read waits for a group under way, and fails with the store; it shows nothing
@@ -132,10 +138,27 @@ func Fails(t *testing.T, name string, create func(testing.TB) Log) {
 }
 
 func (c check) on(t testing.TB, create func(testing.TB) Log) {
+	for c.interrupted(t, create) {
+		t.Log("another node came to lead while a group was held; the check begins again")
+	}
+}
+
+// errInterrupted ends a check that has to begin again.
+var errInterrupted = errors.New("interrupted")
+
+func (c check) interrupted(t testing.TB, create func(testing.TB) Log) (again bool) {
 	s := &subject{TB: t, log: create(t), create: create}
+	defer func() {
+		if r := recover(); r == errInterrupted {
+			again = true
+		} else if r != nil {
+			panic(r)
+		}
+	}()
 	s.open()
 	c.run(s)
 	s.verify()
+	return false
 }
 
 // recorder is a test whose failure does not fail the test it belongs to.
@@ -286,29 +309,40 @@ func (a *started) answered() bool {
 	}
 }
 
-// waitFor yields to other goroutines until the condition holds.
-func (s *subject) waitFor(what string, condition func() bool) {
-	s.Helper()
-	for s.Context().Err() == nil {
-		if condition() {
-			return
+// stall holds the next group, see Log.Stall.
+func (s *subject) stall() (held <-chan struct{}, release func()) {
+	held, letGo := s.log.Stall(s.store)
+	s.Cleanup(letGo)
+	return held, func() {
+		interrupted := s.log.Interrupted()
+		letGo()
+		if interrupted {
+			panic(errInterrupted)
 		}
-		runtime.Gosched()
 	}
-	s.Fatalf("the test ended while it waited for %s", what)
+}
+
+// queuedUp waits until the condition holds of the commits behind a group that is held.
+func (s *subject) queuedUp(release func(), condition func() bool) {
+	s.Helper()
+	for !condition() {
+		if s.log.Interrupted() {
+			release()
+		}
+		time.Sleep(10 * time.Microsecond)
+	}
 }
 
 // hold brings a group with the commit c alone to its last step and queues the
 // others behind it, in order.
 func (s *subject) hold(c eventstore.Commit, behind ...eventstore.Commit) (first *started, queued []*started, release func()) {
 	s.Helper()
-	held, release := s.log.Stall(s.store)
-	s.Cleanup(release)
+	held, release := s.stall()
 	first = s.start(c)
 	<-held
 	for i, c := range behind {
 		queued = append(queued, s.start(c))
-		s.waitFor("a commit to queue up", func() bool { return s.log.Waiting(s.store) == i+1 })
+		s.queuedUp(release, func() bool { return s.log.Waiting(s.store) == i+1 })
 	}
 	return first, queued, release
 }
