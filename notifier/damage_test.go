@@ -25,7 +25,6 @@ import (
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
-	"payledger/notifier/relay"
 	"payledger/notifier/signals"
 )
 
@@ -35,7 +34,7 @@ type site struct {
 	dir      string // of NATS
 	srv      *embedded.Server
 	conn     *bus.Conn
-	relay    *relay.Relay
+	relay    *Relay
 	enforcer *signals.Enforcer
 	watchdog *Watchdog
 	signed   *bus.Checkpoints
@@ -61,7 +60,7 @@ func (s *site) start(t *testing.T) {
 	s.metrics = prometheus.NewRegistry()
 	s.srv = bustest.StartServer(t, embedded.Config{Dir: s.dir, Metrics: s.metrics})
 	s.conn = bustest.ConnectTo(t, s.srv)
-	s.relay, s.enforcer = notifiertest.MeasuredRelay(s.conn, s.Book, s.metrics), notifiertest.Enforcer(t, s.conn, s.Book)
+	s.relay, s.enforcer = measuredRelay(s.conn, s.Book, s.metrics), notifiertest.Enforcer(t, s.conn, s.Book)
 	s.watchdog = NewWatchdog(WatchdogConfig{
 		Server: s.srv, Conn: s.conn, Relay: s.relay, Enforcer: s.enforcer,
 		Stall: cmp.Or(s.stall, patience), MaxPause: healthtest.Patience, Log: healthtest.Log(t), Metrics: s.metrics,
@@ -311,7 +310,7 @@ func TestOldEventIsComparedWithTheLog(t *testing.T) {
 		b.Create(t, time.Hour)
 	}
 	c := bustest.ConnectTo(t, srv)
-	notifiertest.CopyOnce(t, c, b)
+	copyOnce(t, c, b)
 	c.Close()
 	srv.Shutdown()
 	damage(t, (&site{dir: dir}).path(bus.EventsStream, "msgs", "1.blk"), func(b []byte) []byte {
@@ -320,7 +319,7 @@ func TestOldEventIsComparedWithTheLog(t *testing.T) {
 	})
 	metrics := prometheus.NewRegistry()
 	c = bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{Dir: dir}))
-	healthtest.Run(t, notifiertest.MeasuredRelay(c, b, metrics).Run)
+	healthtest.Run(t, measuredRelay(c, b, metrics).Run)
 	healthtest.Eventually(t, "the copy is rebuilt", func() bool { return healthtest.Measured(t, metrics, "payledger_relay_rebuilds_total") == 1 })
 	bustest.SameAsLog(t, c.JetStream(), b)
 }
@@ -465,7 +464,7 @@ func copied(t *testing.T) (b *bustest.Book, dir string) {
 	}
 	s := bustest.StartServer(t, embedded.Config{Dir: dir})
 	c := bustest.ConnectTo(t, s)
-	notifiertest.CopyOnce(t, c, b)
+	copyOnce(t, c, b)
 	c.Close()
 	s.Shutdown()
 	return b, dir
@@ -486,7 +485,7 @@ func copiesAgain(t *testing.T, b *bustest.Book, config embedded.Config) {
 func relayed(t *testing.T, s *embedded.Server, b *bustest.Book) {
 	t.Helper()
 	c := bustest.ConnectTo(t, s)
-	healthtest.Run(t, notifiertest.Relay(c, b).Run)
+	healthtest.Run(t, relayOf(c, b).Run)
 	bustest.SameAsLog(t, c.JetStream(), b)
 }
 

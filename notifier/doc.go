@@ -2,9 +2,6 @@
 // JetStream, calls of providers, notifications, and what follows from the log by itself. Its packages:
 //
 //   - bus: NATS itself, embedded or external, its subjects and messages.
-//   - relay: copies the log into the JetStream stream EVENTS, where a message's
-//     sequence is its event's position. It keeps no cursor: the copy itself says
-//     how far it got.
 //   - worker: assigns routes to payments that wait for one, expires payments by the clock,
 //     matches lines of settlement reports with outcomes that come later, and erases old details.
 //     It works from the views of the log and keeps no state.
@@ -16,7 +13,10 @@
 //   - delivery and webhook: send what the views have queued for webhook endpoints.
 //   - health: how these rooms say that they work, and try again.
 //
-// The Watchdog in this package notices work that waits without progress, and repairs the embedded
+// The Relay in this package copies the log into the JetStream stream EVENTS, where a message's
+// sequence is its event's position. It keeps no cursor: the copy itself says how far it got.
+//
+// The Watchdog notices work that waits without progress, and repairs the embedded
 // JetStream: it restarts it, and in the end recreates its directory. That loses nothing: all data
 // in JetStream is derived from the log, or is sent again until it is answered.
 //

@@ -95,7 +95,7 @@ func TestExternalServerComesAndGoes(t *testing.T) {
 		t.Error("connected to nothing")
 	}
 	metrics := prometheus.NewRegistry()
-	r := notifiertest.MeasuredRelay(c, b, metrics)
+	r := measuredRelay(c, b, metrics)
 	healthtest.Run(t, r.Run)
 	healthtest.Run(t, notifiertest.Workers(t, b).Run)
 	healthtest.Run(t, notifiertest.Enforcer(t, c, b).Run)
@@ -253,7 +253,7 @@ func TestForeignStreamsAreLeftAlone(t *testing.T) {
 	e.start(t)
 	c := e.connect(t)
 	first.Routed(t)
-	healthtest.Run(t, notifiertest.Relay(c, first).Run)
+	healthtest.Run(t, relayOf(c, first).Run)
 	healthtest.Run(t, notifiertest.Enforcer(t, c, first).Run)
 	bustest.SameAsLog(t, c.JetStream(), first)
 	healthtest.Eventually(t, "SIGNALS is there", func() bool {
@@ -264,7 +264,7 @@ func TestForeignStreamsAreLeftAlone(t *testing.T) {
 	other := e.connect(t)
 	id := second.Create(t, time.Hour)
 	metrics := prometheus.NewRegistry()
-	r, enforcer := notifiertest.MeasuredRelay(other, second, metrics), notifiertest.Enforcer(t, other, second)
+	r, enforcer := measuredRelay(other, second, metrics), notifiertest.Enforcer(t, other, second)
 	if err := r.Check(t.Context()); !isForeign(err) || !strings.Contains(err.Error(), first.LogID.String()) {
 		t.Errorf("check: %v", err)
 	}
@@ -300,9 +300,9 @@ func TestRestoredBackupIsRefused(t *testing.T) {
 	}
 	e.start(t)
 	c := e.connect(t)
-	notifiertest.CopyOnce(t, c, longer)
+	copyOnce(t, c, longer)
 	b.Routed(t)
-	r := notifiertest.Relay(c, b)
+	r := relayOf(c, b)
 	healthtest.Run(t, r.Run)
 	healthtest.Eventually(t, "the relay refuses", func() bool { return isForeign(r.Err()) })
 	if err := c.JetStream().DeleteStream(t.Context(), bus.EventsStream); err != nil {
@@ -321,7 +321,7 @@ func TestSubjectsTakenByAnotherStreamAreRefused(t *testing.T) {
 		_, err := c.JetStream().CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"payledger.>"}})
 		return err == nil
 	})
-	if err := notifiertest.Relay(c, b).Check(t.Context()); !isForeign(err) {
+	if err := relayOf(c, b).Check(t.Context()); !isForeign(err) {
 		t.Errorf("%v", err)
 	}
 }
@@ -336,7 +336,7 @@ func TestClosingWhileAway(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	b := bustest.NewBook(t)
-	if err := notifiertest.Relay(c, b).Run(ctx); err != nil {
+	if err := relayOf(c, b).Run(ctx); err != nil {
 		t.Error(err)
 	}
 	sandbox := connector.NewSandbox(c.NATS(), time.Now)
@@ -354,7 +354,7 @@ func TestWatchdogLeavesAnExternalServerAlone(t *testing.T) {
 	e.start(t)
 	c := e.connect(t)
 	config := WatchdogConfig{
-		Conn: c, Relay: notifiertest.Relay(c, b), Enforcer: notifiertest.Enforcer(t, c, b),
+		Conn: c, Relay: relayOf(c, b), Enforcer: notifiertest.Enforcer(t, c, b),
 		Stall: 100 * time.Millisecond, MaxPause: 200 * time.Millisecond, Log: zerolog.Nop(),
 	}
 	w := NewWatchdog(config)
@@ -405,7 +405,7 @@ func TestDamagedExternalCopyIsMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := notifiertest.Relay(c, b)
+	r := relayOf(c, b)
 	healthtest.Run(t, r.Run)
 	var foreign *bus.ForeignStreamError
 	healthtest.Eventually(t, "the relay refuses it", func() bool { return errors.As(r.Err(), &foreign) })

@@ -16,7 +16,7 @@ import (
 // pipeline is the whole room at work on an embedded server.
 func pipeline(tb testing.TB, c *bus.Conn, b *bustest.Book) {
 	tb.Helper()
-	healthtest.Run(tb, notifiertest.Relay(c, b).Run)
+	healthtest.Run(tb, relayOf(c, b).Run)
 	healthtest.Run(tb, notifiertest.Workers(tb, b).Run)
 	healthtest.Run(tb, notifiertest.Enforcer(tb, c, b).Run)
 }

@@ -13,7 +13,6 @@ import (
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/health"
-	"payledger/notifier/relay"
 	"payledger/notifier/signals"
 )
 
@@ -21,7 +20,7 @@ import (
 type WatchdogConfig struct {
 	Server   *embedded.Server // the embedded one; nil: the server is external
 	Conn     *bus.Conn
-	Relay    *relay.Relay
+	Relay    *Relay
 	Enforcer *signals.Enforcer
 	Stall    time.Duration // without movement, while work waits; 0: 15 s
 	MaxPause time.Duration // between repairs; 0: 10 min

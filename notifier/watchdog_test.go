@@ -168,7 +168,7 @@ func TestParkingThatFailsIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := notifiertest.Enforcer(t, c, b)
-	w := NewWatchdog(WatchdogConfig{Conn: c, Relay: notifiertest.Relay(c, b), Enforcer: e, Log: healthtest.Log(t)})
+	w := NewWatchdog(WatchdogConfig{Conn: c, Relay: relayOf(c, b), Enforcer: e, Log: healthtest.Log(t)})
 	healthtest.Run(t, e.Run)
 	healthtest.Eventually(t, "it is said", func() bool { return slices.Equal(w.Degraded(), []string{parkingFails}) })
 }

@@ -231,9 +231,9 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier",
-			why:     "the watchdog over all parts that run on NATS: what a part does is its own room's",
-			ours:    []string{"notifier/bus", "notifier/bus/embedded", "notifier/health", "notifier/relay", "notifier/signals"},
-			modules: []string{prometheus, zerolog},
+			why:     "the relay of the log and the watchdog over all parts that run on NATS: what another part does is its own room's",
+			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/bus/embedded", "notifier/health", "notifier/signals"},
+			modules: []string{nats, prometheus, zerolog, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
@@ -249,13 +249,6 @@ func rooms() []room {
 			ours:    []string{"domain/installation", "notifier/bus", "notifier/health"},
 			modules: []string{"github.com/nats-io/nats-server/v2", prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "notifier/relay",
-			why:     "it copies the log and reads nothing else, so that EVENTS holds the log and nothing else",
-			ours:    []string{"eventstore", "domain", "notifier/bus", "notifier/health"},
-			modules: []string{nats, prometheus, zerolog, "golang.org/x/sync/errgroup"},
-			keepOut: []string{"encoding/json", "net"},
 		},
 		{
 			folder:  "notifier/worker",
@@ -380,7 +373,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/notifiertest",
 			why:     "only tests import it: the parts with short pauses",
-			ours:    []string{"domain", "notifier/bus", "notifier/bustest", "notifier/health/healthtest", "notifier/relay", "notifier/signals", "notifier/worker"},
+			ours:    []string{"domain", "notifier/bus", "notifier/bustest", "notifier/health/healthtest", "notifier/signals", "notifier/worker"},
 			modules: []string{prometheus, zerolog},
 			keepOut: []string{"encoding/json", "net"},
 		},

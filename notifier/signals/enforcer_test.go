@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"payledger/domain"
@@ -22,8 +21,6 @@ import (
 	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
 	"payledger/notifier/health/healthtest"
-	"payledger/notifier/relay"
-	"payledger/notifier/worker"
 )
 
 // court is an enforcer at work, and a way to send it anything.
@@ -355,20 +352,6 @@ func TestEnforcerSurvivesTheLossOfItsStreams(t *testing.T) {
 				t.Errorf("%+v", reply)
 			}
 		})
-	}
-}
-
-func TestMetricsAreRegisteredOnce(t *testing.T) {
-	t.Parallel()
-	b := bustest.NewBook(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	r := prometheus.NewPedanticRegistry()
-	relay.New(relay.Config{Conn: c, Store: b.Store, LogID: b.LogID, Metrics: r})
-	New(Config{Conn: c, Ledger: b.Ledger, Metrics: r})
-	worker.New(worker.Config{Ledger: b.Ledger, Metrics: r})
-	families, err := r.Gather()
-	if err != nil || len(families) < 6 {
-		t.Errorf("%d, %v", len(families), err)
 	}
 }
 

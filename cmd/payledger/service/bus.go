@@ -19,7 +19,6 @@ import (
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/collect"
 	"payledger/notifier/connector"
-	"payledger/notifier/relay"
 	"payledger/notifier/signals"
 	"payledger/notifier/worker"
 )
@@ -115,7 +114,7 @@ const checkWait = 5 * time.Second
 // JetStream is waited for.
 func (a *app) startDuties(ctx context.Context, parts *process.Parts, metrics prometheus.Registerer) error {
 	metrics.MustRegister(a.duties)
-	copier := relay.New(relay.Config{Conn: a.conn, Store: a.store, LogID: a.store.LogID(), Log: a.Log, Metrics: metrics})
+	copier := notifier.NewRelay(notifier.RelayConfig{Conn: a.conn, Store: a.store, LogID: a.store.LogID(), Log: a.Log, Metrics: metrics})
 	a.consumers.Attach(copier.Durables())
 	if a.NATS.URL != "" {
 		ctx, cancel := context.WithTimeout(ctx, checkWait)

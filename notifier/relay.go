@@ -1,6 +1,4 @@
-// Package relay copies the log into the JetStream stream EVENTS: each event
-// exactly once, its sequence being its position.
-package relay
+package notifier
 
 import (
 	"cmp"
@@ -21,12 +19,12 @@ import (
 	"payledger/notifier/health"
 )
 
-// Config configures a Relay.
-type Config struct {
+// RelayConfig configures a Relay.
+type RelayConfig struct {
 	Conn    *bus.Conn
 	Store   eventstore.Store
 	LogID   domain.ID
-	Times   Times // zero: those of a real deployment
+	Times   RelayTimes // zero: those of a real deployment
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
@@ -42,18 +40,18 @@ type Config struct {
 // EVENTS has no other writer. A foreign copy is deleted and recreated on the embedded server; on an
 // external one the relay leaves it alone, says so through Err, and checks again from time to time.
 type Relay struct {
-	config  Config
+	config  RelayConfig
 	trouble health.State
 	copied  atomic.Uint64 // position of the last event known to be in EVENTS
 	damage  string        // of EVENTS, as watch found; empty: none is known
 	swept   sweep
 	rebuilt prometheus.Counter
 	readers *bus.Durables
-	times   Times
+	times   RelayTimes
 }
 
-// Times are the relay's pauses.
-type Times struct {
+// RelayTimes are the relay's pauses.
+type RelayTimes struct {
 	Retry  health.Backoff // after a failure
 	Watch  time.Duration  // between checks of an idle JetStream stream
 	Sweep  time.Duration  // between the beginnings of comparisons of all of it, at least
@@ -66,11 +64,11 @@ type Times struct {
 // twentieth more at 16, and the same at 64.
 const gather = time.Millisecond
 
-// New makes a relay; Run lets it work.
-func New(c Config) *Relay {
+// NewRelay makes a relay; Run lets it work.
+func NewRelay(c RelayConfig) *Relay {
 	r := &Relay{
 		config: c, trouble: health.State{Log: c.Log, Part: "relay"},
-		times: cmp.Or(c.Times, Times{
+		times: cmp.Or(c.Times, RelayTimes{
 			Retry: health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
 			Watch: 2 * time.Second, Sweep: time.Hour, Answer: 5 * time.Second,
 		}),

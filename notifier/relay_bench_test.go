@@ -1,4 +1,4 @@
-package relay_test
+package notifier
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
-	"payledger/notifier/notifiertest"
 )
 
 // BenchmarkRelay copies a backlog. "plain" publishes the same bytes to an
@@ -76,7 +75,7 @@ func BenchmarkRelay(b *testing.B) {
 		for b.Loop() {
 			c := bustest.ConnectTo(b, bustest.StartServer(b, embedded.Config{}))
 			began := time.Now()
-			r := notifiertest.Relay(c, book)
+			r := relayOf(c, book)
 			stop := healthtest.Run(b, r.Run)
 			for r.Position() < backlog {
 				time.Sleep(time.Millisecond)

@@ -1,4 +1,4 @@
-package relay
+package notifier
 
 import (
 	"context"
@@ -17,15 +17,15 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-// relayed is a relay at rest that has published a book of so many events to EVENTS.
-func relayed(tb testing.TB, events int) (*bustest.Book, *Relay, jetstream.Stream) {
+// atRest is a relay at rest that has published a book of so many events to EVENTS.
+func atRest(tb testing.TB, events int) (*bustest.Book, *Relay, jetstream.Stream) {
 	tb.Helper()
 	b := bustest.NewBook(tb)
 	for range events {
 		b.Create(tb, time.Hour)
 	}
 	c := bustest.ConnectTo(tb, bustest.StartServer(tb, embedded.Config{}))
-	r := New(Config{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop()})
+	r := NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop()})
 	stop := healthtest.Run(tb, r.Run)
 	bustest.SameAsLog(tb, c.JetStream(), b)
 	stop()
@@ -41,7 +41,7 @@ func relayed(tb testing.TB, events int) (*bustest.Book, *Relay, jetstream.Stream
 // newest event belongs to it.
 func TestSweepRests(t *testing.T) {
 	t.Parallel()
-	b, r, stream := relayed(t, sweepAtOnce+1)
+	b, r, stream := atRest(t, sweepAtOnce+1)
 	for i, want := range []eventstore.Position{sweepAtOnce, 0, 0} {
 		if bad := r.sweepOn(t.Context(), stream); bad != "" || r.swept.upTo != want {
 			t.Errorf("look %d: %q, compared up to %d", i, bad, r.swept.upTo)
@@ -84,7 +84,7 @@ func TestRelayDoesNotWaitForAnAnswerForEver(t *testing.T) {
 	b := bustest.NewBook(t)
 	b.Routed(t)
 	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	r := New(Config{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop()})
+	r := NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop()})
 	r.times.Watch, r.times.Answer = time.Millisecond, 0
 	stream, _, err := r.open(t.Context())
 	if err != nil {
@@ -97,7 +97,7 @@ func TestRelayDoesNotWaitForAnAnswerForEver(t *testing.T) {
 
 // BenchmarkCompare compares a piece of EVENTS with the log.
 func BenchmarkCompare(b *testing.B) {
-	_, r, stream := relayed(b, 4*sweepAtOnce)
+	_, r, stream := atRest(b, 4*sweepAtOnce)
 	b.ReportAllocs()
 	for b.Loop() {
 		if bad, err := r.compareRange(b.Context(), stream, 100, 100+sweepAtOnce); len(bad) > 0 || err != nil {

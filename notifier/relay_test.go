@@ -1,4 +1,4 @@
-package relay_test
+package notifier
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"payledger/eventstore"
 	"payledger/notifier/bus"
@@ -19,7 +21,8 @@ import (
 	"payledger/notifier/bustest"
 	"payledger/notifier/health"
 	"payledger/notifier/health/healthtest"
-	"payledger/notifier/notifiertest"
+	"payledger/notifier/signals"
+	"payledger/notifier/worker"
 )
 
 func TestRelayCopiesTheLogInOrder(t *testing.T) {
@@ -29,7 +32,7 @@ func TestRelayCopiesTheLogInOrder(t *testing.T) {
 		b.Create(t, time.Hour)
 	}
 	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	r := notifiertest.Relay(c, b)
+	r := relayOf(c, b)
 	healthtest.Run(t, r.Run)
 	for range 300 {
 		b.Routed(t)
@@ -51,7 +54,7 @@ func TestRelayGoesOnAfterRestarts(t *testing.T) {
 	for i := range 5 {
 		s := bustest.StartServer(t, embedded.Config{Dir: dir})
 		c := bustest.ConnectTo(t, s)
-		stop := healthtest.Run(t, notifiertest.Relay(c, b).Run)
+		stop := healthtest.Run(t, relayOf(c, b).Run)
 		for range 40 {
 			b.Routed(t)
 		}
@@ -75,7 +78,7 @@ func copyMore(t *testing.T, b *bustest.Book, dir string) {
 	t.Helper()
 	s := bustest.StartServer(t, embedded.Config{Dir: dir})
 	c := bustest.ConnectTo(t, s)
-	stop := healthtest.Run(t, notifiertest.Relay(c, b).Run)
+	stop := healthtest.Run(t, relayOf(c, b).Run)
 	for range 50 {
 		b.Routed(t)
 	}
@@ -121,7 +124,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 		"another log": func(t *testing.T, c *bus.Conn, _ *bustest.Book) {
 			other := bustest.NewBook(t)
 			other.Routed(t)
-			notifiertest.CopyOnce(t, c, other)
+			copyOnce(t, c, other)
 		},
 		"longer than the log": func(t *testing.T, c *bus.Conn, b *bustest.Book) {
 			longer := bustest.NewBook(t)
@@ -129,13 +132,13 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 			for range 20 {
 				longer.Routed(t)
 			}
-			notifiertest.CopyOnce(t, c, longer)
+			copyOnce(t, c, longer)
 		},
 		"other last event": func(t *testing.T, c *bus.Conn, b *bustest.Book) {
 			other := bustest.NewBook(t)
 			other.LogID = b.LogID
 			other.Routed(t)
-			notifiertest.CopyOnce(t, c, other)
+			copyOnce(t, c, other)
 		},
 		"gap": func(t *testing.T, c *bus.Conn, b *bustest.Book) {
 			cfg := bus.EventsConfig(b.LogID)
@@ -195,7 +198,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 			c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 			spoil(t, c, b)
 			was := bustest.Created(t, c, bus.EventsStream)
-			healthtest.Run(t, notifiertest.Relay(c, b).Run)
+			healthtest.Run(t, relayOf(c, b).Run)
 			bustest.SameAsLog(t, c.JetStream(), b)
 			if bustest.Created(t, c, bus.EventsStream) == was {
 				t.Error("the copy was not rebuilt")
@@ -211,7 +214,7 @@ func TestRelayNoticesWhatHappensToAnIdleCopy(t *testing.T) {
 	b := bustest.NewBook(t)
 	b.Routed(t)
 	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	healthtest.Run(t, notifiertest.Relay(c, b).Run)
+	healthtest.Run(t, relayOf(c, b).Run)
 	bustest.SameAsLog(t, c.JetStream(), b)
 	if err := c.JetStream().DeleteStream(t.Context(), bus.EventsStream); err != nil {
 		t.Fatal(err)
@@ -226,7 +229,7 @@ func TestForeignWriterCannotSpoilTheCopy(t *testing.T) {
 	b := bustest.NewBook(t)
 	b.Routed(t)
 	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	r := notifiertest.Relay(c, b)
+	r := relayOf(c, b)
 	healthtest.Run(t, r.Run)
 	bustest.SameAsLog(t, c.JetStream(), b)
 	was := bustest.Created(t, c, bus.EventsStream)
@@ -247,7 +250,7 @@ func TestOnlyTheRelayWritesEvents(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	healthtest.Run(t, notifiertest.Relay(c, b).Run)
+	healthtest.Run(t, relayOf(c, b).Run)
 	var foreign sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
 	defer foreign.Wait()
@@ -277,12 +280,44 @@ func TestRelayStopsWithTheStore(t *testing.T) {
 	b.Routed(t)
 	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	done := make(chan error, 1)
-	go func() { done <- notifiertest.Relay(c, b).Run(context.Background()) }()
+	go func() { done <- relayOf(c, b).Run(context.Background()) }()
 	bustest.SameAsLog(t, c.JetStream(), b)
 	if err := b.Store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; !errors.Is(err, eventstore.ErrClosed) {
 		t.Errorf("%v", err)
+	}
+}
+
+// relayOf makes a relay of the book's log.
+func relayOf(c *bus.Conn, b *bustest.Book) *Relay { return measuredRelay(c, b, nil) }
+
+// measuredRelay is relayOf with metrics.
+func measuredRelay(c *bus.Conn, b *bustest.Book, metrics prometheus.Registerer) *Relay {
+	return NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop(), Metrics: metrics, Times: RelayTimes{
+		Retry: healthtest.Quick(), Watch: 50 * time.Millisecond, Sweep: time.Hour, Answer: 5 * time.Second,
+	}})
+}
+
+// copyOnce copies a log and stops.
+func copyOnce(t *testing.T, c *bus.Conn, b *bustest.Book) {
+	t.Helper()
+	stop := healthtest.Run(t, relayOf(c, b).Run)
+	bustest.SameAsLog(t, c.JetStream(), b)
+	stop()
+}
+
+func TestMetricsAreRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	b := bustest.NewBook(t)
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
+	r := prometheus.NewPedanticRegistry()
+	NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.LogID, Metrics: r})
+	signals.New(signals.Config{Conn: c, Ledger: b.Ledger, Metrics: r})
+	worker.New(worker.Config{Ledger: b.Ledger, Metrics: r})
+	families, err := r.Gather()
+	if err != nil || len(families) < 6 {
+		t.Errorf("%d, %v", len(families), err)
 	}
 }

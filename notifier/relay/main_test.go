@@ -1,9 +1,0 @@
-package relay
-
-import (
-	"testing"
-
-	"payledger/notifier/health/healthtest"
-)
-
-func TestMain(m *testing.M) { healthtest.VerifyMain(m) }
