@@ -514,11 +514,11 @@ func rooms() []room {
 		},
 		{
 			folder: "cmd/payledger/cli",
-			why:    "what every command has at hand; directories, servers and what commands do are no matter of its own",
+			why:    "what every command has at hand, and what describes all of them from kong's model; directories, servers and what commands do are no matter of its own",
 			ours: []string{
 				"domain", "eventstore", "httpapi/admin", "httpapi/wire", "notifier/bus",
 			},
-			modules: []string{jsonModule, nats, zerolog, "github.com/schollz/progressbar/v3"},
+			modules: []string{jsonModule, nats, zerolog, "github.com/alecthomas/kong", "github.com/schollz/progressbar/v3"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -530,13 +530,6 @@ func rooms() []room {
 			},
 			modules: []string{jsonModule, "github.com/alecthomas/kong"},
 			keepOut: []string{"encoding/json", "os"},
-		},
-		{
-			folder:  "cmd/payledger/manual",
-			why:     "completion and manual pages come from kong's model alone, so that they describe every command",
-			ours:    []string{"cmd/payledger/cli"},
-			modules: []string{"github.com/alecthomas/kong"},
-			keepOut: []string{"encoding/json", "net"},
 		},
 		{
 			folder:  "cmd/payledger/datadir",

@@ -24,7 +24,6 @@ import (
 
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/cli"
-	"payledger/cmd/payledger/manual"
 	"payledger/cmd/payledger/service"
 	"payledger/eventstore"
 )
@@ -74,9 +73,9 @@ type commandLine struct {
 
 	Connector connectorCmd `cmd:"" help:"Write an adapter to a payment provider: what it has to offer, and a check of it."`
 
-	Completion manual.Completion `cmd:"" help:"Print the script that completes commands in a shell."`
-	Man        manual.Man        `cmd:"" help:"Print the manual page of a command, or write all of them."`
-	Words      manual.Words      `cmd:"" name:"__words" hidden:"" help:"List the possible next words, for the scripts of completion."`
+	Completion cli.Completion `cmd:"" help:"Print the script that completes commands in a shell."`
+	Man        cli.Man        `cmd:"" help:"Print the manual page of a command, or write all of them."`
+	Words      cli.Words      `cmd:"" name:"__words" hidden:"" help:"List the possible next words, for the scripts of completion."`
 
 	Licenses licensesCmd `cmd:"" help:"Print the licences of the software that this program contains."`
 }

@@ -1,5 +1,11 @@
 // Package cli is what a command has at hand: its context and streams, the forms in which
 // it prints, progress, exit codes, the client of the admin interface and the flags of NATS.
+//
+// It describes the commands from their one source, kong's model of the command tree: as words that
+// a shell completes, and as manual pages. No library for kong does as much. kongplete and
+// kong-completion are built on posener/complete of 2019: no help texts with the words, no folders,
+// zsh through the emulation of bash, four more modules. mango-kong makes one page of all commands,
+// sets each line as a paragraph and leaves the arguments out.
 package cli
 
 import (

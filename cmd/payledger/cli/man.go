@@ -1,4 +1,4 @@
-package manual
+package cli
 
 import (
 	"os"
@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"payledger/cmd/payledger/cli"
 )
 
 // Man prints manual pages, or writes all of them.
@@ -25,14 +23,14 @@ To install all: payledger man --output /usr/local/share/man/man1`
 }
 
 // Run prints or writes.
-func (c Man) Run(a *cli.App, k *kong.Kong) error {
+func (c Man) Run(a *App, k *kong.Kong) error {
 	version := k.Model.Vars()["release"]
 	if c.Output == "" {
 		n := k.Model.Node
 		for _, w := range c.Command {
 			i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == w && !c.Hidden })
 			if i < 0 {
-				return cli.Errorf(cli.ExitUsage, "there is no command %q", strings.Join(c.Command, " "))
+				return Errorf(ExitUsage, "there is no command %q", strings.Join(c.Command, " "))
 			}
 			n = n.Children[i]
 		}
@@ -40,7 +38,7 @@ func (c Man) Run(a *cli.App, k *kong.Kong) error {
 		return a.Print(map[string]string{"name": name(n) + ".1", "page": text}, "%s", text)
 	}
 	if len(c.Command) > 0 {
-		return cli.Errorf(cli.ExitUsage, "--output writes the pages of all commands: leave the command out")
+		return Errorf(ExitUsage, "--output writes the pages of all commands: leave the command out")
 	}
 	if err := os.MkdirAll(c.Output, 0o755); err != nil { //nolint:gosec // manuals are public
 		return err
@@ -53,7 +51,7 @@ func (c Man) Run(a *cli.App, k *kong.Kong) error {
 		}
 		written = append(written, file)
 	}
-	return a.Print(written, "%s in %s.\n", cli.Count(len(written), "page"), c.Output)
+	return a.Print(written, "%s in %s.\n", Count(len(written), "page"), c.Output)
 }
 
 // withPages are the commands that have a page, the program first.

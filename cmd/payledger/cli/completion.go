@@ -1,12 +1,10 @@
-package manual
+package cli
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"payledger/cmd/payledger/cli"
 )
 
 // Completion prints the script that a shell completes with.
@@ -29,7 +27,7 @@ payledger completion fish | source.`
 }
 
 // Run prints the script.
-func (c Completion) Run(a *cli.App) error {
+func (c Completion) Run(a *App) error {
 	script := map[string]string{"bash": bash, "zsh": zsh, "fish": fish}[c.Shell]
 	return a.Print(map[string]string{"shell": c.Shell, "script": script}, "%s", script)
 }
@@ -40,7 +38,7 @@ type Words struct {
 }
 
 // Run prints the words.
-func (c Words) Run(a *cli.App, k *kong.Kong) error {
+func (c Words) Run(a *App, k *kong.Kong) error {
 	typed := c.Typed
 	if len(typed) > 0 && typed[0] == "--" {
 		typed = typed[1:]
