@@ -11,7 +11,7 @@
 //	account   the merchant's account
 //	admin     the operator's socket, a handler of its own
 //	peer      the port at which the nodes of a cluster reach each other
-//	conns     the bounds on connections; ui what the pages share; strictjson reads bodies
+//	conns     the bounds on connections; ui what the pages share; wire what JSON there is
 //
 // A request under /v1 is checked in this order, and the first check that
 // refuses it decides the answer:

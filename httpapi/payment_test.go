@@ -7,7 +7,7 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/strictjson"
+	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -140,7 +140,7 @@ func TestDescription(t *testing.T) {
 		`"` + "\u200b\u202e\ufffd" + `"`, `"null"`,
 	} {
 		a := m.pay(`{"amount":1,"description":`+sent+`}`).want(201, "").object()
-		want, _ := strictjson.Text(jsontext.Value(sent))
+		want, _ := wire.Text(jsontext.Value(sent))
 		if a.Description == nil || *a.Description != want {
 			t.Errorf("%.80s came back as %v", sent, a.Description)
 		}

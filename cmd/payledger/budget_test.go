@@ -75,7 +75,7 @@ func budgets() []budget {
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
 		{"the merchant's API", 2450, []string{"httpapi/merchant", "httpapi/wire"}},
-		{"one form of requests, errors and limits", 2455, []string{"httpapi/edge", "httpapi/conns", "httpapi"}},
+		{"one form of requests, errors and limits", 2455, []string{"httpapi/edge", "httpapi/conns", "httpapi", "httpapi/wire/strict"}},
 		{"payment page", 813, []string{"httpapi/checkout"}},
 		{"account", 3613, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",

@@ -401,13 +401,13 @@ func rooms() []room {
 		{
 			folder:  "httpapi/edge",
 			why:     "a request in, an answer out: it knows no payment, no log and no view, so that every listener can stand on it",
-			ours:    []string{"domain", "domain/projects", "eventstore/tracing", "httpapi/conns", "httpapi/strictjson", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore/tracing", "httpapi/conns", "httpapi/wire"},
 			modules: []string{attributes, conventions, jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "golang.org/x/text/unicode/norm", "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "httpapi/wire",
-			why:     "the JSON shapes as both sides use them, the server and its clients, so it knows neither",
+			why:     "the JSON shapes as both sides use them, the server and its clients, so it knows neither, and the one reader of JSON that people write",
 			ours:    []string{"domain", "domain/projects", "domain/settlement"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
@@ -418,16 +418,10 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "os"},
 		},
 		{
-			folder:  "httpapi/strictjson",
-			why:     "the one reader of JSON that people write, of bodies and of the routes file: what the values mean is not its matter",
-			modules: []string{jsonModule},
-			keepOut: []string{"encoding/json"},
-		},
-		{
 			folder: "httpapi/merchant",
 			why:    "what merchants can have done: it works while NATS is away, and what it needs of it is an interface it declares",
 			ours: []string{
-				"domain", "domain/projects", "domain/settlement", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/peer", "httpapi/strictjson", "httpapi/wire",
+				"domain", "domain/projects", "domain/settlement", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/peer", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -435,7 +429,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/webhooks",
 			why:     "endpoints and deliveries as merchants ask for them: callers are admitted and payments found by merchant, and sending is an interface",
-			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/strictjson", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/wire"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
 		},
@@ -443,7 +437,7 @@ func rooms() []room {
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "domain/installation", "domain/projects", "domain/settlement", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/strictjson", "httpapi/webhooks", "httpapi/wire",
+				"domain", "domain/installation", "domain/projects", "domain/settlement", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -484,7 +478,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/account",
 			why:     "the merchant's pages: what they show and change goes through the merchants' operations, so it can do what its key may do and gets at nothing else",
-			ours:    []string{"domain", "domain/projects", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/strictjson", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/peer", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, "github.com/gorilla/securecookie"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -584,7 +578,7 @@ func rooms() []room {
 			folder: "cmd/payledger/routesfile",
 			why:    "the routes file with its secrets is read the same by the server and by the command that checks it; the types of connectors are handed to it",
 			ours: []string{
-				"domain", "domain/settlement", "httpapi/strictjson", "httpapi/wire", "notifier/connector", "notifier/connector/adapter", "notifier/connector/client",
+				"domain", "domain/settlement", "httpapi/wire", "notifier/connector", "notifier/connector/adapter", "notifier/connector/client",
 				"notifier/connector/stripe", "notifier/connector/yookassa",
 			},
 			modules: []string{jsonModule},

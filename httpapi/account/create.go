@@ -7,7 +7,7 @@ import (
 	"payledger/domain"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
-	"payledger/httpapi/strictjson"
+	"payledger/httpapi/wire"
 )
 
 // newPaymentPage is what new.html is filled with.
@@ -53,7 +53,7 @@ func (v *visit) createPayment() error {
 		if _, err := edge.DecodeObject([]byte(text)); err != nil {
 			return wrong("payload", v.Locale.T("new.payload_json"))
 		}
-		req.Payload = strictjson.Compact([]byte(text))
+		req.Payload = wire.Compact([]byte(text))
 	}
 	made, err := v.API.CreatePayment(v.Ctx(), v.Caller, req, v.IdempotencyKey())
 	if p := v.Refusal(err); p != nil && p.Status == http.StatusUnprocessableEntity {

@@ -7,7 +7,7 @@ import (
 	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
-	"payledger/httpapi/strictjson"
+	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,7 +32,7 @@ func projectRequestOf(body []byte, present domain.Settings, known ...string) (pr
 		})},
 		{Name: "settings", Read: edge.Object(settingsOf(&req.settings)...)},
 		{Name: "scopes", Allowed: edge.Texts(projects.AllScopes()), Read: func(v jsontext.Value) domain.FieldErrors {
-			all, ok := strictjson.Texts(v)
+			all, ok := wire.Texts(v)
 			if !ok {
 				return edge.Fault(domain.WrongType)
 			}

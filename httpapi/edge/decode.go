@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"payledger/domain"
-	"payledger/httpapi/strictjson"
 	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,17 +17,17 @@ import (
 const MaxDepth = 128
 
 // DecodeObject reads a body as one JSON object. The error is a 400 problem when
-// the bytes are not JSON as strictjson takes it, or nested beyond MaxDepth, and a
+// the bytes are not JSON as wire takes it, or nested beyond MaxDepth, and a
 // domain.FieldErrors of the body itself when the value is no object.
-func DecodeObject(body []byte) ([]strictjson.Member, error) {
+func DecodeObject(body []byte) ([]wire.Member, error) {
 	switch {
 	case !utf8.Valid(body) || bytes.HasPrefix(body, []byte("\ufeff")):
 		return nil, wire.Problem{Code: domain.InvalidEncoding}
 	case len(bytes.Trim(body, " \t\r\n")) == 0:
 		return nil, wire.Problem{Code: domain.BodyRequired}
 	}
-	members, err := strictjson.Members(body)
-	if fault, ok := errors.AsType[*strictjson.Fault](err); ok {
+	members, err := wire.Members(body)
+	if fault, ok := errors.AsType[*wire.Fault](err); ok {
 		return nil, badJSON(body, fault)
 	}
 	if tooDeep(body) {
@@ -60,15 +59,15 @@ func tooDeep(body []byte) bool {
 
 // badJSON names what is wrong with a body of valid UTF-8. Lines and columns are
 // counted from 1, columns in characters, bytes from 0.
-func badJSON(body []byte, f *strictjson.Fault) error {
+func badJSON(body []byte, f *wire.Fault) error {
 	at := min(f.At, len(body))
 	if ahead := bytes.TrimRight(body[:at], " \t\r\n"); at < len(body) && bytes.HasSuffix(ahead, []byte(",")) && (body[at] == '}' || body[at] == ']') {
 		at = len(ahead) - 1 // nothing follows the comma: it is what should not be there
 	}
-	line, before := strictjson.Location(body, at)
+	line, before := wire.Location(body, at)
 	where := fmt.Sprintf("line %d, column %d (byte %d)", line, utf8.RuneCount(before)+1, at)
 	switch {
-	case errors.Is(f, strictjson.ErrMore):
+	case errors.Is(f, wire.ErrMore):
 		return wire.Problem{Code: domain.MalformedJSON, Detail: "Something follows the JSON object, at " + where + ". Send exactly one object."}
 	case errors.Is(f, jsontext.ErrDuplicateName):
 		return wire.Problem{Code: domain.DuplicateMember, Detail: "An object names the same member twice, the second time at " + where + ". Send each name once."}

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
-	"payledger/httpapi/strictjson"
+	"payledger/httpapi/wire"
 )
 
 // MaxUnknown is how many unknown members one answer lists.
@@ -85,7 +85,7 @@ func Faults(body []byte, fields ...Field) (faults domain.FieldErrors, err error)
 }
 
 // ReadFields has each member read as its field and answers all faults.
-func ReadFields(members []strictjson.Member, fields ...Field) (faults domain.FieldErrors) {
+func ReadFields(members []wire.Member, fields ...Field) (faults domain.FieldErrors) {
 	for _, m := range members {
 		at := slices.IndexFunc(fields, func(f Field) bool { return f.Name == m.Name })
 		switch {
@@ -102,7 +102,7 @@ func ReadFields(members []strictjson.Member, fields ...Field) (faults domain.Fie
 		}
 	}
 	for _, f := range fields {
-		is := func(m strictjson.Member) bool { return m.Name == f.Name && m.Value.Kind() != 'n' }
+		is := func(m wire.Member) bool { return m.Name == f.Name && m.Value.Kind() != 'n' }
 		if f.Required && !slices.ContainsFunc(members, is) {
 			faults = append(faults, f.own(&domain.FieldError{Code: domain.Required}))
 		}
@@ -125,7 +125,7 @@ func (f *Field) own(fault *domain.FieldError) *domain.FieldError {
 // Object reads a value as an object of these fields.
 func Object(fields ...Field) func(jsontext.Value) domain.FieldErrors {
 	return func(v jsontext.Value) domain.FieldErrors {
-		members, err := strictjson.Members(v)
+		members, err := wire.Members(v)
 		if err != nil || v.Kind() != '{' {
 			return Fault(domain.WrongType)
 		}
@@ -136,7 +136,7 @@ func Object(fields ...Field) func(jsontext.Value) domain.FieldErrors {
 // Text reads a value as a string; set answers what is wrong with it.
 func Text(set func(string) domain.FieldErrors) func(jsontext.Value) domain.FieldErrors {
 	return func(v jsontext.Value) domain.FieldErrors {
-		s, ok := strictjson.Text(v)
+		s, ok := wire.Text(v)
 		if !ok {
 			return Fault(domain.WrongType)
 		}

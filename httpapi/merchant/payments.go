@@ -10,7 +10,6 @@ import (
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/strictjson"
 	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -146,7 +145,7 @@ func readPayment(body []byte) (req PaymentRequest, err error) {
 			if v.Kind() != '{' {
 				return edge.Fault(domain.WrongType)
 			}
-			req.Payload = strictjson.Compact(v)
+			req.Payload = wire.Compact(v)
 			return nil
 		}})
 	return req, err
@@ -191,7 +190,7 @@ func amountToken(v jsontext.Value) (string, bool) {
 	if v.Kind() == '0' {
 		return string(v), true
 	}
-	return strictjson.Text(v)
+	return wire.Text(v)
 }
 
 // AmountOf reads an amount from its raw token.

@@ -10,7 +10,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/strictjson"
+	"payledger/httpapi/wire"
 )
 
 // Request is what an endpoint is to be. What is nil was left out: a new
@@ -28,7 +28,7 @@ func requestOf(x *edge.Exchange) (req Request, err error) {
 	req.faults, err = edge.Faults(x.Body,
 		edge.Field{Name: "url", Read: edge.TextTo(&req.URL)},
 		edge.Field{Name: "kinds", Allowed: edge.Texts(domain.Kinds()), Read: func(v jsontext.Value) domain.FieldErrors {
-			all, ok := strictjson.Texts(v)
+			all, ok := wire.Texts(v)
 			if ok && len(all) == 0 {
 				return edge.Fault(domain.InvalidValue)
 			}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"payledger/httpapi/strictjson"
+	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -64,7 +64,7 @@ type member struct {
 
 // open reads what is in an object or array of valid JSON.
 func (v value) open() (all []member) {
-	members, _ := strictjson.Members(v.raw) // the file was found valid
+	members, _ := wire.Members(v.raw) // the file was found valid
 	for i, m := range members {
 		token := m.Name
 		if v.raw.Kind() == '[' {
@@ -89,14 +89,14 @@ func (v value) find(name string) value {
 
 // problem is about the value at an offset of the file.
 func (r *reading) problem(at int, pointer jsontext.Pointer, detail string) Problem {
-	line, before := strictjson.Location(r.content, at)
+	line, before := wire.Location(r.content, at)
 	return Problem{Line: line, Column: len(before) + 1, Pointer: string(pointer), Detail: detail}
 }
 
 // read reads the content. Nothing after a syntax error can be parsed, so there is at most one.
 func (r *reading) read() {
-	_, err := strictjson.Members(r.content)
-	fault, faulty := errors.AsType[*strictjson.Fault](err)
+	_, err := wire.Members(r.content)
+	fault, faulty := errors.AsType[*wire.Fault](err)
 	if !faulty {
 		raw := bytes.TrimLeft(r.content, " \t\r\n")
 		r.file(value{raw: raw, at: len(r.content) - len(raw)})
@@ -106,7 +106,7 @@ func (r *reading) read() {
 	switch {
 	case errors.Is(fault, io.EOF):
 		detail = "the file is empty"
-	case errors.Is(fault, strictjson.ErrMore):
+	case errors.Is(fault, wire.ErrMore):
 		detail = fault.Error()
 	case errors.Is(fault, jsontext.ErrDuplicateName):
 		detail = "this member is given twice"

@@ -1,7 +1,4 @@
-// Package strictjson reads JSON as RFC 8259 defines it, without duplicate names,
-// byte order marks, invalid UTF-8 and lone surrogates, and says where a text is
-// wrong. Names are compared exactly, as unescaped.
-package strictjson
+package wire
 
 import (
 	"bytes"
@@ -18,7 +15,8 @@ type Member struct {
 	At    int            // offset of the value in the text
 }
 
-// Members reads a text of one value. They are none where it is neither an object
+// Members reads a text of one value, as RFC 8259 defines it: without duplicate names, which are
+// compared exactly and as unescaped, byte order marks, invalid UTF-8 and lone surrogates. They are none where it is neither an object
 // nor an array. The error is a *Fault.
 func Members(text []byte) ([]Member, error) {
 	m := members{text: text}
