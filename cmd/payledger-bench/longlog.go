@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"payledger/cmd/freeports"
 )
 
 // shortLog is the number of payments in the log that a long one is compared with, or a tenth of the
@@ -124,7 +127,7 @@ func (b *bench) relayed(ctx context.Context, name string, d directory, payments 
 }
 
 // growth compares a payledger with a long log to one with a short one, and
-// starts the first again after a crash.
+// starts the first again after a crash, and after one with many deliveries pending.
 func (b *bench) growth(ctx context.Context) error {
 	d, err := b.longLog(ctx)
 	if err != nil {
@@ -168,7 +171,11 @@ func (b *bench) growth(ctx context.Context) error {
 	}
 	b.row("POST with "+of+", 64 connections", "payments/s", m[0].rate, m[0].rate.over("short log", m[1].rate))
 	b.row("p99 of POST with "+of, "ms", m[0].p99, m[0].p99.over("short log", m[1].p99))
-	return b.crash(ctx, d, long, of)
+	long, err = b.crash(ctx, d, long, of)
+	if err != nil {
+		return err
+	}
+	return b.indebted(ctx, d, long, of)
 }
 
 // grown serves a filled directory and returns the memory that takes, once this
@@ -191,38 +198,74 @@ func (b *bench) grown(ctx context.Context, name string, d directory, payments in
 
 // crash kills the service under load and starts it again. Everything it had
 // acknowledged must be there, which the end of the suite checks.
-func (b *bench) crash(ctx context.Context, d directory, t *target, of string) error {
+func (b *bench) crash(ctx context.Context, d directory, t *target, of string) (again *target, err error) {
 	b.step("killing the service under load")
 	loaded := make(chan error, 1)
 	go func() {
 		_, err := t.drive(ctx, load{connections: 64, duration: b.duration + patience}, creating(t))
 		loaded <- err
 	}()
-	err := sleep(ctx, b.duration/2)
+	err = sleep(ctx, b.duration/2)
 	_ = b.end(t, func(t *target) error { t.kill(); return nil })
 	if <-loaded == nil && err == nil {
 		err = errors.New("the service answered after it was killed")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
+	again, took, err := b.startAgain(ctx, d, t)
+	b.row("ready after kill -9 with "+of, "s", took, took.itself())
+	return again, err
+}
+
+// startAgain serves the directory of a service that has ended, and returns how long it took to be ready.
+func (b *bench) startAgain(ctx context.Context, d directory, ended *target) (again *target, took series, err error) {
 	b.step("starting it again")
 	start := time.Now()
-	again, err := b.serve(ctx, b.program, t.name, d)
-	if err != nil {
-		return err
+	if again, err = b.serve(ctx, b.program, ended.name, d); err != nil {
+		return nil, nil, err
 	}
-	again.acked = t.acked
+	again.acked = ended.acked
 	c, err := again.dial(ctx, d.project, time.Now().Add(settleWait+patience))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer c.close()
 	err = until(ctx, "the service is ready", settleWait, func() (bool, error) {
 		a, err := c.do("GET", "/readyz", 0, "")
 		return a.status == 200, err
 	})
-	took := series{time.Since(start).Seconds()}
-	b.row("ready after kill -9 with "+of, "s", took, took.itself())
+	return again, series{time.Since(start).Seconds()}, err
+}
+
+// indebted kills the service while a fifth as many deliveries as it has payments wait for a
+// receiver that is down, and starts it again.
+func (b *bench) indebted(ctx context.Context, d directory, t *target, of string) error {
+	down, err := freeports.Addresses("127.0.0.1", 1)
+	if err != nil {
+		return err
+	}
+	if err := t.endpoint(ctx, d.project, fmt.Sprintf(`{"url":"http://%s/"}`, down[0])); err != nil {
+		return err
+	}
+	if err := b.end(t, (*target).stop); err != nil {
+		return err
+	}
+	b.step("writing payments of which nobody can be notified")
+	const each = 2 // the last of the payment and the last of its refund
+	if err := fill(ctx, d.path, d.project.ID, b.payments/5/each); err != nil {
+		return err
+	}
+	again, _, err := b.startAgain(ctx, d, t)
+	if err != nil {
+		return err
+	}
+	pending, err := again.metric(ctx, "payledger_webhook_deliveries_pending")
+	if err != nil {
+		return err
+	}
+	_ = b.end(again, func(t *target) error { t.kill(); return nil })
+	_, took, err := b.startAgain(ctx, d, again)
+	b.row(fmt.Sprintf("start with %s and %s deliveries pending", of, number(pending)), "s", took, took.itself())
 	return err
 }

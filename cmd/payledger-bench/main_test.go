@@ -50,7 +50,7 @@ func TestREADME(t *testing.T) {
 				"growth    POST, memory and disk",
 				"POST, 1 connection", "POST for each server core, 256 connections", "GET, 64 connections", "repeat of a key", "POST at 4000/s: p99",
 				"GET while POST", "whole life", "POST of a refund", "webhook deliveries", "beside silent receivers", "on a slow disk",
-				"replay, 200 events", "verify with its projections", "backlog", "resident memory", "disk for each payment", "ready after kill -9",
+				"replay, 200 events", "verify with its projections", "backlog", "resident memory", "disk for each payment", "ready after kill -9", "deliveries pending", "copy of 50 payments",
 				"POST on three nodes", "GET on a follower", "when the leader is asked to end", "is killed", "is cut off",
 				"read again afterwards", "replay, 200 events", "ready after kill -9 with 100 payments",
 			},

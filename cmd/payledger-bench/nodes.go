@@ -25,13 +25,9 @@ type nodes struct {
 	all     []*target
 }
 
-// nodes makes a cluster.
-func (b *bench) nodes(ctx context.Context) (*nodes, error) {
+// nodes makes a cluster of a directory, which becomes its first node.
+func (b *bench) nodes(ctx context.Context, first directory) (*nodes, error) {
 	b.step("making three nodes")
-	first, err := b.newDirectory(ctx, b.program)
-	if err != nil {
-		return nil, err
-	}
 	n := &nodes{b: b, dirs: []directory{first}}
 	addresses, err := freeports.Addresses("127.0.0.1", 3)
 	if err != nil {
@@ -49,25 +45,51 @@ func (b *bench) nodes(ctx context.Context) (*nodes, error) {
 	return n, err
 }
 
-// join lets the other nodes join the first one, which is served meanwhile.
-func (n *nodes) join(ctx context.Context) (err error) {
+// join lets the other nodes join the first one, which is served meanwhile, and returns how long
+// each took.
+func (n *nodes) join(ctx context.Context) (took []time.Duration, err error) {
 	first := exec.CommandContext(ctx, n.b.program, "serve", "--data", n.dirs[0].path, "--listen", "127.0.0.1:0", "--sandbox") //nolint:gosec // the user names it
 	first.Env = environment()
 	if err := first.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, first.Process.Signal(syscall.SIGTERM), first.Wait()) }()
 	for i, name := range []string{"b", "c"} {
 		var last error
+		var once time.Duration
 		err := until(ctx, "node "+name+" joins", settleWait, func() (bool, error) {
-			_, last = timed(ctx, nil, n.b.program, "cluster", "join", "--from", n.address, "--key-file", filepath.Join(n.dirs[0].path, "cluster.key"),
+			once, last = timed(ctx, nil, n.b.program, "cluster", "join", "--from", n.address, "--key-file", filepath.Join(n.dirs[0].path, "cluster.key"),
 				"--name", name, "--data", n.dirs[i+1].path)
 			return last == nil, sleep(ctx, 100*time.Millisecond)
 		})
 		if err != nil {
-			return errors.Join(err, last)
+			return nil, errors.Join(err, last)
 		}
+		took = append(took, once)
 	}
+	return took, nil
+}
+
+// copies measures how long a node that joins takes for its copy of a long log.
+func (b *bench) copies(ctx context.Context) error {
+	d, err := b.longLog(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := b.nodes(ctx, d)
+	if err != nil {
+		return err
+	}
+	b.step("two nodes join it")
+	took, err := n.join(ctx)
+	if err != nil {
+		return err
+	}
+	var rate series
+	for _, t := range took {
+		rate = append(rate, float64(b.payments)/t.Seconds())
+	}
+	b.row(fmt.Sprintf("copy of %s payments by a node that joins", number(float64(b.payments))), "payments/s", rate, rate.itself())
 	return nil
 }
 
@@ -168,9 +190,13 @@ func (b *bench) cluster(ctx context.Context) error {
 
 // startNodes makes a cluster and starts it.
 func (b *bench) startNodes(ctx context.Context) (*nodes, error) {
-	n, err := b.nodes(ctx)
+	first, err := b.newDirectory(ctx, b.program)
+	if err != nil {
+		return nil, err
+	}
+	n, err := b.nodes(ctx, first)
 	if err == nil {
-		err = n.join(ctx)
+		_, err = n.join(ctx)
 	}
 	if err != nil {
 		return nil, err

@@ -64,18 +64,23 @@ func (b *bench) shops(ctx context.Context, program, name string, url func(int) s
 		if url(i) == "" {
 			continue
 		}
-		c, err := t.dial(ctx, p, time.Now().Add(patience))
-		if err != nil {
-			return nil, err
-		}
-		_, _, err = c.ask(201, "POST", "/v1/webhook-endpoints", 0,
-			fmt.Sprintf(`{"url":%q,"kinds":["payment.created","payment.awaiting_payment"]}`, url(i)))
-		c.close()
+		err = t.endpoint(ctx, p, fmt.Sprintf(`{"url":%q,"kinds":["payment.created","payment.awaiting_payment"]}`, url(i)))
 		if err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
+}
+
+// endpoint makes a webhook endpoint of a project.
+func (t *target) endpoint(ctx context.Context, p project, body string) error {
+	c, err := t.dial(ctx, p, time.Now().Add(patience))
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	_, _, err = c.ask(201, "POST", "/v1/webhook-endpoints", 0, body)
+	return err
 }
 
 // deliver creates payments for a time and waits until nothing is left to

@@ -82,14 +82,18 @@ func suites() []suite {
 		{"relay", "a long log's way into JetStream", []bound{
 			{"backlog of 100 k events", "", 10, 4, atMost},
 		}, (*bench).relay},
-		{"growth", "POST, memory and disk with a long log, and the start after a crash", []bound{
+		{"growth", "POST, memory and disk with a long log, and the start after a crash, also with deliveries pending", []bound{
 			{"resident memory for each million", "", 450, 320, atMost},
 			{"live heap for each million", "", 40, 0, atMost},
 			{"disk", "", 3.7, 2, atMost},
 			{"POST", "short log", 0.85, 0.95, false},
 			{"p99 of POST", "short log", 1.5, 1.1, atMost},
 			{"ready after kill -9", "", 3, 0.5, atMost},
+			{"start with", "", 1, 0, atMost},
 		}, (*bench).growth},
+		{"copy", "the copy of a long log by a node that joins: a million payments in 90 s are 11 k/s", []bound{
+			{"copy of", "", 11_111, 0, false},
+		}, (*bench).copies},
 		{"cluster", "POST and GET on three nodes, which share this machine, beside one that has it for itself", []bound{
 			{"POST on three nodes", "one node", 0.25, 0, false},
 			{"GET on a follower, ", "one node", 0.2, 0, false},
@@ -110,7 +114,7 @@ type runCmd struct {
 	Program  string        `help:"The payledger to measure. Default: one that is built from the source in this folder." placeholder:"FILE"`
 	Duration time.Duration `help:"Length of each run." default:"2s"`
 	Rounds   int           `help:"Rounds in which payledger and the baselines take turns; figures are medians over them." default:"3" placeholder:"N"`
-	Payments int           `help:"Payments in the long log of replay, relay and growth." default:"100000" placeholder:"N"`
+	Payments int           `help:"Payments in the long log of replay, relay, growth and copy." default:"100000" placeholder:"N"`
 	Postgres string        `help:"Measure POST against net/http, pgx and this PostgreSQL database too. The schema payledger_bench is made in it and dropped." placeholder:"URL"`
 	Profile  string        `help:"Write CPU profiles of payledger to this directory, one for each load." placeholder:"DIR"`
 	Update   string        `help:"Also write the report as a table into this Markdown file, between the lines <!-- payledger-bench --> and <!-- end of payledger-bench -->." placeholder:"FILE"`
