@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -131,17 +132,13 @@ func shownAmount(l *ui.Locale, text string) string {
 
 // problemHeading is short: the kind of a problem.
 func problemHeading(l *ui.Locale, p wire.Problem) string {
-	word, known := map[int]string{
+	word := map[int]string{
 		http.StatusNotFound: "missing", http.StatusForbidden: "forbidden", http.StatusTooManyRequests: "slow", http.StatusConflict: "conflict",
 	}[p.Status]
-	switch {
-	case known:
-	case p.Status >= http.StatusInternalServerError:
+	if p.Status >= http.StatusInternalServerError {
 		word = "broken.title"
-	default:
-		word = "refused"
 	}
-	return l.T("failure." + word)
+	return l.T("failure." + cmp.Or(word, "refused"))
 }
 
 // has reports whether there is a page at a path.

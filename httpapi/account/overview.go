@@ -34,12 +34,7 @@ func (c currencyOverview) Final() (n uint64) {
 
 // Converted is how many payments were paid of those that were created.
 func (c currencyOverview) Converted() uint64 {
-	for _, o := range c.Outcomes {
-		if o.Status == domain.Paid {
-			return o.Count
-		}
-	}
-	return 0
+	return c.Outcomes[slices.Index(domain.PaymentStatuses(), domain.Paid)].Count // there is one of each
 }
 
 // DayOf names a day.

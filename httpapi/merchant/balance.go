@@ -67,7 +67,7 @@ func (a *API) Statement(c Caller, values url.Values) (Rows[wire.Posting], error)
 		"debit", "credit", "balance", "balance_side", "description", "reference",
 	}
 	all.cells = func(ctx context.Context, part []wire.Posting) (lines [][]string, err error) {
-		descriptions, err := a.descriptions(ctx, c, func(yield func(domain.ID) bool) {
+		descriptions, err := a.Descriptions(ctx, c, func(yield func(domain.ID) bool) {
 			for _, p := range part {
 				if p.PaymentID != nil && !yield(*p.PaymentID) {
 					return

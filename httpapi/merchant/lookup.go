@@ -47,11 +47,6 @@ func (a *API) Descriptions(ctx context.Context, c Caller, payments iter.Seq[doma
 	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return nil, err
 	}
-	return a.descriptions(ctx, c, payments)
-}
-
-// descriptions is Descriptions for a caller who is admitted.
-func (a *API) descriptions(ctx context.Context, c Caller, payments iter.Seq[domain.ID]) (map[domain.ID]string, error) {
 	all := make(map[domain.ID]string)
 	for id := range payments {
 		if _, known := all[id]; known {
