@@ -245,8 +245,12 @@ func TestPagesAreRefusedAsPages(t *testing.T) {
 	b.open("/account/payments/nope").want(404).has("no such payment")
 	b.open("/account/payments/nope?lang=ru").want(404).has("нет такого платежа", `lang="ru"`)
 	b.open("/account/payments").has(`lang="ru"`, "Платежи") // it is remembered
-	a := b.post("/account/session", url.Values{"form": {"x"}}).want(405)
-	if a.Header.Get("Allow") != http.MethodGet {
-		t.Error(a.Header)
+	for path, allow := range map[string]string{
+		"session": "GET, HEAD", "signout": "POST", "payments/new": "GET, HEAD, POST", "webhooks/new": "GET, HEAD, POST",
+	} {
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodPut, s.url+"/account/"+path, nil))
+		if got := b.send(r).want(405).Header.Get("Allow"); got != allow {
+			t.Errorf("%s: Allow %q, want %q", path, got, allow)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,14 +129,17 @@ func (h *handler) answer(v *visit, path string) error {
 			continue
 		}
 		if p.method != v.Request.Method && (p.method != http.MethodGet || v.Request.Method != http.MethodHead) {
-			allowed = append(allowed, p.method)
+			if allowed = append(allowed, p.method); p.method == http.MethodGet {
+				allowed = append(allowed, http.MethodHead)
+			}
 			continue
 		}
 		v.route, v.Vars = p, vars
 		return v.serve()
 	}
 	if len(allowed) > 0 {
-		v.X.Header().Set("Allow", strings.Join(allowed, ", "))
+		slices.Sort(allowed) // two rows can match: payments/new is an id, too
+		v.X.Header().Set("Allow", strings.Join(slices.Compact(allowed), ", "))
 		return &failure{Status: http.StatusMethodNotAllowed, Why: "method"}
 	}
 	return &failure{Status: http.StatusNotFound, Why: "page"}
