@@ -82,7 +82,9 @@ func TestEmptyAccount(t *testing.T) {
 	} {
 		b.open("/account/" + path).want(status)
 	}
-	b.open("/account/refunds?status=x").want(400).has(`role="alert"`, "The filter “Status” has a value")
+	b.open("/account/refunds?status=x").want(400).has(`role="alert"`, "The filter “Status” has a value").lacks("Nothing matches")
+	b.open("/account/refunds?cursor=x").want(400).has("out of date").lacks("No refunds yet")
+	b.open("/account/events?before=x").want(400).has("out of date").lacks("No events yet")
 	b.open("/account/?from=2026-13-40").has(`role="alert"`, "The filter “From day” has a value")
 	for query, label := range map[string]string{"account=x": "Счёт", "from=x": "С дня", "to=x": "По день"} {
 		b.open("/account/balance?lang=ru&" + query).want(400).has("Неверное значение фильтра «" + label + "»")

@@ -130,6 +130,26 @@ func TestAccountInZone(t *testing.T) {
 	}
 }
 
+// A list that goes on with the days of another time zone than it began with says so: no filter is
+// wrong.
+func TestZoneChangesBetweenPages(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	for range 26 {
+		m.settle(`{"amount":"1"}`, "paid", "")
+	}
+	b := s.browser().signIn(m)
+	filter := "from=" + s.clock.Now().Format(time.DateOnly)
+	for _, list := range []string{"payments", "balance"} {
+		s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":{"time_zone":"UTC"}}`).want(200, "")
+		first := b.open("/account/" + list + "?lang=en&" + filter)
+		first.follow("next").want(200)
+		s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":{"time_zone":"Europe/Berlin"}}`).want(200, "")
+		first.follow("next").want(400).has("out of date", filter[len("from="):]).lacks("cannot be used", "Write a day", "Nothing matches")
+	}
+}
+
 // TestRefundsShow: every state of a refund in the API's list, the account's list and
 // the totals.
 func TestRefundsShow(t *testing.T) {

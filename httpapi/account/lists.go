@@ -43,6 +43,9 @@ func listOf[T any](
 		q.Set("cursor", cursor)
 	}
 	page, err := read(v.Ctx(), v.Caller, q)
+	if p := v.Refusal(err); p != nil && p.Code == domain.InvalidParameter && q.Has("cursor") {
+		err = wire.Problem{Code: domain.InvalidCursor} // days have moved: the project has another time zone now
+	}
 	if err != nil {
 		return nil, pager{}, err
 	}

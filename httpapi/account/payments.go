@@ -172,11 +172,11 @@ func (v *visit) listPayments() error {
 	return v.Render(page.Answer(), "payments.html", page)
 }
 
-// badField says at its field why a filter was refused; another error is answered.
+// badField says at its field why a filter was refused; another error is that of BadFilter.
 func (p *paymentsPage) badField(err error) error {
 	refused := p.visit.Refusal(err)
 	if refused == nil || refused.Code != domain.InvalidParameter {
-		return err
+		return p.BadFilter(err)
 	}
 	field := filterField(refused.Parameter)
 	p.WrongField(field, refused.Detail)
