@@ -753,3 +753,20 @@ func TestNotificationsAreSentAgain(t *testing.T) {
 	m.send("DELETE", "/v1/webhook-endpoints/"+gone, nil).want(204, "")
 	shows(0, 0)
 }
+
+// What was given up is shown, however many were delivered since: the sender looks at so many for a page.
+func TestOldDeliveriesOfAStateAreShown(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	hook := m.newEndpoint()
+	of, _ := domain.ParseID(m.pay(`{"amount":"10"}`).want(201, "").object().ID)
+	lost := s.hooks.add(domain.DeliveryObject{EndpointID: hook, Type: domain.KindPaymentPaid, PaymentID: &of, State: domain.DeliveryGivenUp})
+	for range 9 {
+		s.hooks.add(domain.DeliveryObject{EndpointID: hook, Type: domain.KindPaymentPaid, PaymentID: &of, State: domain.DeliveryDelivered})
+	}
+	s.hooks.look = 4
+	b := s.browser().signIn(m)
+	b.open("/account/webhooks/"+hook+"?state=given_up").want(200).has(lost.EventID.String()).lacks("Nothing matches", `rel="next"`)
+	b.open("/account/webhooks/" + hook + "?state=parked").want(200).has("Nothing matches")
+}

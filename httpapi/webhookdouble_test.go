@@ -22,6 +22,7 @@ type hookSender struct {
 
 	mu         sync.Mutex
 	deliveries []domain.DeliveryObject   // oldest first
+	look       int                       // at so many for a page at most; 0: all
 	newest     map[domain.ID]domain.ID   // by payment: the event that can be resent
 	failing    map[string]domain.Instant // by endpoint: since when
 	asked      []string
@@ -115,6 +116,10 @@ func (h *hookSender) Deliveries(_ context.Context, f domain.DeliveryFilter) (dom
 		}
 	}
 	for i, d := range slices.Backward(h.deliveries[:at]) {
+		if h.look > 0 && at-i > h.look {
+			page.After = strconv.Itoa(i + 1)
+			break
+		}
 		if f.Endpoint != "" && d.EndpointID != f.Endpoint || f.Event != (domain.ID{}) && d.EventID != f.Event ||
 			f.Payment != (domain.ID{}) && (d.PaymentID == nil || *d.PaymentID != f.Payment) || f.State != "" && d.State != f.State {
 			continue
