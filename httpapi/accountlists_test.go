@@ -236,6 +236,22 @@ func TestProofsAreProofs(t *testing.T) {
 	r.open("/account/payments/" + q.ID).want(200).lacks("/proof\"")
 }
 
+// A filter of a currency that the project no longer takes stays when the form is sent again.
+func TestFilterOfAFormerCurrency(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant(`{"currencies":["RUB","USD"]}`)
+	m.settle(`{"amount":"5"}`, "paid", "")
+	m.settle(`{"amount":"7","currency":"USD"}`, "paid", "")
+	b := s.browser().signIn(m)
+	for _, left := range []string{`["RUB"]`, `["RUB","EUR"]`} {
+		s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":{"currencies":`+left+`}}`).want(200, "")
+		b.open("/account?lang=en&currency=USD").want(200).has("payments?status=paid&amp;currency=USD")
+		b.open("/account/payments?currency=USD").want(200).has("<option selected>USD</option>", "1 payment")
+		b.open("/account/payments?currency=lost").want(400).lacks("<option selected>")
+	}
+}
+
 func TestPagesAreRefusedAsPages(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))

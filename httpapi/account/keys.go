@@ -50,7 +50,7 @@ func (v *visit) keyForm(chosen []string) keyForm {
 func (v *visit) newKey() error { return v.Render(http.StatusOK, "key-new.html", v.keyForm(nil)) }
 
 func (v *visit) createKey() error {
-	chosen := v.Values("scopes")
+	chosen := v.form["scopes"]
 	page := func() keyForm { return v.keyForm(append([]string{}, chosen...)) }
 	if len(chosen) == 0 {
 		f := page()

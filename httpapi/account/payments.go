@@ -166,6 +166,9 @@ func (v *visit) listPayments() error {
 	if err := page.badField(refused); err != nil {
 		return err
 	}
+	if c := domain.Currency(page.Filter.Get("currency")); refused == nil && c != "" && !slices.Contains(page.Currencies, c) {
+		page.Currencies = append(slices.Clone(page.Currencies), c) // new payments cannot have it any more
+	}
 	if refused == nil && len(page.Payments) == 0 && isID(text) { // of no description
 		return v.Leave("search?" + url.Values{"q": {text}}.Encode())
 	}

@@ -56,9 +56,6 @@ func (v *visit) signedIn() bool { return v.session.Project != "" }
 // once.
 func (v *visit) Value(name string) string { return ui.One(v.form[name]) }
 
-// Values are those of a form's field that can be sent several times.
-func (v *visit) Values(name string) []string { return v.form[name] }
-
 // Query is a parameter of the address, "" unless it is there exactly once.
 func (v *visit) Query(name string) string { return ui.One(v.Request.URL.Query()[name]) }
 

@@ -35,9 +35,7 @@ func (v *visit) confirm(template, title string, fill func(*confirmPage)) error {
 		return err
 	}
 	p := confirmPage{pageData: v.pageData(v.Locale.T(title)), Endpoint: e}
-	if fill != nil {
-		fill(&p)
-	}
+	fill(&p)
 	return v.Render(http.StatusOK, template, p)
 }
 
@@ -72,7 +70,7 @@ func (v *visit) rotateSecret() error {
 }
 
 func (v *visit) confirmRemove() error {
-	return v.confirm("webhook-remove.html", "webhooks.remove", nil)
+	return v.confirm("webhook-remove.html", "webhooks.remove", func(*confirmPage) {})
 }
 
 func (v *visit) removeEndpoint() error {

@@ -97,7 +97,7 @@ func (v *visit) editEndpoint() error {
 func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.Endpoint, error), then func(wire.Endpoint) error) error {
 	target, about := strings.TrimSpace(v.Value("url")), v.Value("about")
 	req := webhooks.Request{EditEndpoint: projects.EditEndpoint{URL: &target, Description: &about}}
-	for _, k := range v.Values("kinds") {
+	for _, k := range v.form["kinds"] {
 		req.Kinds = append(req.Kinds, domain.Kind(k))
 	}
 	again := func() endpointForm {
