@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -404,10 +405,17 @@ func TestMoreEventsThanAPage(t *testing.T) {
 	b.open("/account/events?payment_id=" + payment).has(more)
 }
 
-// scanned is a store that notes the least position from which a project's events were read.
+// scanned is a store that notes the least position from which a project's events were read. Its log
+// goes on with so many events of others.
 type scanned struct {
 	eventstore.Store
-	from eventstore.Position
+	from   eventstore.Position
+	others atomic.Uint64
+}
+
+func (s *scanned) Last(ctx context.Context) (eventstore.Position, error) {
+	last, err := s.Store.Last(ctx)
+	return last + eventstore.Position(s.others.Load()), err
 }
 
 func (s *scanned) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
@@ -456,6 +464,12 @@ func TestEventPages(t *testing.T) {
 	}
 	b.open("/account/events?after=" + following.FindStringSubmatch(page.Text)[1]).lacks("<li id")
 	b.open("/account/events").has("payments/"+fresh, last).lacks("<script>alert")
+
+	// A page that reads others' events alone does not say that there are none.
+	b.open("/account/events?before=2").want(200).has("No events of yours in this part").lacks("No events yet", "Older", "<li id")
+	store.others.Store(100_000)
+	b.open("/account/events").want(200).has("No events of yours in this part", "Older").lacks("No events yet", "<li id")
+	store.others.Store(0)
 
 	// Who may read the log alone sees it without descriptions, as over the API.
 	auditor := s.merchant("", "audit", "payments:write")
