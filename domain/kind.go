@@ -78,12 +78,9 @@ func kindsThat(match func(KindType) bool) []Kind {
 // Final reports whether the kind reports an outcome. A notification that is not
 // final may be skipped once a later event is recorded.
 func (k Kind) Final() bool {
-	for _, t := range kindTypes() {
-		if t.Kind == k {
-			return t.Final
-		}
-	}
-	return true
+	all := kindTypes()
+	t, known := Find(all[:], func(t KindType) bool { return t.Kind == k })
+	return t.Final || !known
 }
 
 // KindOf returns the kind of notification for an event. ok is false for events
@@ -98,10 +95,7 @@ func KindOf(e Event) (k Kind, ok bool) {
 // KindOfType is KindOf for an event of which only the wire name is known; a
 // payment.created is taken for one without a route.
 func KindOfType(eventType string) (k Kind, ok bool) {
-	for _, t := range kindTypes() {
-		if t.Event == eventType && eventType != "" {
-			return t.Kind, true
-		}
-	}
-	return "", false
+	all := kindTypes()
+	t, ok := Find(all[:], func(t KindType) bool { return t.Event == eventType && eventType != "" })
+	return t.Kind, ok
 }
