@@ -379,6 +379,41 @@ func TestRowsNameTheirSubject(t *testing.T) {
 	s.browser().signIn(s.merchant("")).open("/account/events?payment_id=" + p).lacks("order &lt;")
 }
 
+// TestFormsSentAgainWithOtherContent: a browser that goes back shows the form as it was sent. What it
+// made is not taken for what is asked for now, and its secret is not shown under another name.
+func TestFormsSentAgainWithOtherContent(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	for path, c := range map[string]struct {
+		hook string
+		sent url.Values
+		then []url.Values
+	}{
+		"keys/new": {"create-key", url.Values{"name": {"till"}, "scopes": {"read", "payments:write"}}, []url.Values{
+			{"name": {"till"}, "scopes": {"read"}}, {"name": {"shop"}, "scopes": {"read", "payments:write"}},
+		}},
+		"webhooks/new": {"endpoint", url.Values{"url": {"https://old.example.com/"}, "kinds": {"payment.paid"}, "about": {"a"}}, []url.Values{
+			{"url": {"https://new.example.com/"}, "kinds": {"payment.paid"}, "about": {"a"}},
+			{"url": {"https://old.example.com/"}, "kinds": {"payment.failed"}, "about": {"a"}},
+			{"url": {"https://old.example.com/"}, "kinds": {"payment.paid"}, "about": {"b"}},
+		}},
+	} {
+		form := b.open("/account/" + path + "?lang=en").token(c.hook)
+		post := func(fields url.Values) *screen {
+			fields.Set("form", form)
+			return b.post("/account/"+path, fields)
+		}
+		made := post(c.sent).want(200)
+		secret := regexp.MustCompile(`(sk|whsec)_[^<"]+`).FindString(made.Text)
+		post(c.sent).want(200).has(secret)
+		for _, other := range c.then {
+			post(other).want(422).has("already been sent with other content").lacks(secret)
+		}
+	}
+}
+
 // TestMoreEventsThanAPage is about a payment with more events than are read at once.
 func TestMoreEventsThanAPage(t *testing.T) {
 	t.Parallel()

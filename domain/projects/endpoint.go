@@ -1,6 +1,7 @@
 package projects
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -112,7 +113,7 @@ func (p Project) EndpointMade(id string) (Endpoint, bool) {
 const randomChars = 16
 
 // AddEndpoint adds a webhook endpoint. There is nothing to do when EndpointMade finds
-// it: the same request came twice. The caller has already checked that the
+// it: the same request came twice. With other content it is refused: idempotency_key_reused. The caller has already checked that the
 // sender may call URL; that check needs the network.
 type AddEndpoint struct {
 	At          domain.Instant
@@ -166,14 +167,12 @@ func normalKinds(kinds []domain.Kind) ([]domain.Kind, domain.FieldErrors) {
 	if len(kinds) == 0 {
 		return domain.FinalKinds(), nil
 	}
-	for _, k := range kinds {
-		if !slices.Contains(domain.Kinds(), k) {
-			allowed := make([]string, 0, len(domain.Kinds()))
-			for _, k := range domain.Kinds() {
-				allowed = append(allowed, string(k))
-			}
-			return nil, domain.FieldErrors{{Field: "kinds", Code: domain.InvalidValue, Allowed: allowed}}
+	if slices.ContainsFunc(kinds, func(k domain.Kind) bool { return !slices.Contains(domain.Kinds(), k) }) {
+		allowed := make([]string, 0, len(domain.Kinds()))
+		for _, k := range domain.Kinds() {
+			allowed = append(allowed, string(k))
 		}
+		return nil, domain.FieldErrors{{Field: "kinds", Code: domain.InvalidValue, Allowed: allowed}}
 	}
 	return slices.DeleteFunc(domain.Kinds(), func(k domain.Kind) bool { return !slices.Contains(kinds, k) }), nil
 }
@@ -217,8 +216,9 @@ func (c AddEndpoint) decideProject(p Project) (domain.Event, error) {
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	if _, made := p.EndpointMade(c.EndpointID); made {
-		return nil, nil
+	if e, made := p.EndpointMade(c.EndpointID); made {
+		change, err := ChangeEndpoint{EndpointID: e.ID, URL: c.URL, Kinds: kinds, Description: c.Description}.decideProject(p)
+		return nil, cmp.Or(err, repeated(change == nil))
 	}
 	if len(p.Endpoints) >= MaxEndpoints {
 		return nil, &domain.Refusal{Code: domain.WebhookEndpointLimit}

@@ -109,7 +109,8 @@ type DisableProject struct{}
 type SignOutProject struct{ At domain.Instant }
 
 // IssueKey adds an API key, given by its hash, with at least one scope. There is nothing to
-// do when the project has or had a key of that hash: the same request came twice.
+// do when the project has or had a key of that hash: the same request came twice. With another name
+// or other scopes it is refused: idempotency_key_reused.
 type IssueKey KeyIssued
 
 // RenameKey gives an API key another name, or with "" none.
@@ -209,19 +210,25 @@ func (c IssueKey) decideProject(p Project) (domain.Event, error) {
 	if err := validateKeyName(c.Name); err != nil {
 		return nil, err
 	}
-	for _, s := range c.Scopes {
-		if !slices.Contains(AllScopes(), s) {
-			return nil, domain.FieldErrors{{Field: "scopes", Code: domain.InvalidValue}}
-		}
+	if slices.ContainsFunc(c.Scopes, func(s Scope) bool { return !slices.Contains(AllScopes(), s) }) {
+		return nil, domain.FieldErrors{{Field: "scopes", Code: domain.InvalidValue}}
 	}
-	if slices.ContainsFunc(p.Keys, func(k Key) bool { return k.Hash == c.Hash }) {
-		return nil, nil
+	if k, made := domain.Find(p.Keys, func(k Key) bool { return k.Hash == c.Hash }); made {
+		return nil, repeated(k.Name == c.Name && slices.Equal(k.Scopes, c.Scopes))
 	}
 	if slices.ContainsFunc(p.Keys, func(k Key) bool { return k.ID == c.KeyID }) {
 		// Cannot happen: the caller issues a new id for each object.
 		return nil, &domain.Refusal{Code: domain.InternalError}
 	}
 	return KeyIssued(c), nil
+}
+
+// repeated refuses a request that comes again with other content than made what there is.
+func repeated(same bool) error {
+	if same {
+		return nil
+	}
+	return &domain.Refusal{Code: domain.IdempotencyKeyReused}
 }
 
 func (c RenameKey) decideProject(p Project) (domain.Event, error) {
