@@ -76,7 +76,12 @@ func TestSettlementGoesOn(t *testing.T) {
 	s.merchant("").get("/v1/settlements/sandbox:r").want(404, domain.SettlementNotFound)
 	// Clients may encode the colon of the id; the cursors are the same.
 	var encoded wire.SettlementPage
-	one.get("/v1/settlements/sandbox%3Ar?limit=1").want(200, "").decode(&encoded)
+	first := one.get("/v1/settlements/sandbox%3Ar?limit=1").want(200, "")
+	first.decode(&encoded)
+	link, _, _ := strings.Cut(strings.TrimPrefix(first.Header.Get("Link"), "<"), `>; rel="next"`)
+	if a := one.get(link).want(200, ""); !strings.Contains(string(a.Body), `"number":3`) || a.Header.Get("Link") != "" {
+		t.Errorf("%s: Link %q\n%s", link, a.Header.Get("Link"), a.Body)
+	}
 	for _, id := range []string{"sandbox%3Ar", "sandbox:r"} {
 		if a := one.get("/v1/settlements/"+id+"?cursor="+*encoded.NextCursor).want(200, ""); !strings.Contains(string(a.Body), `"number":3`) {
 			t.Errorf("%s: %s", id, a.Body)

@@ -126,13 +126,16 @@ func PageOf[T any](l List, rows []T, last string) wire.Page[T] {
 }
 
 // ReplyPage answers a page, with a link to the next one.
-func ReplyPage[T any](x *Exchange, p wire.Page[T]) error {
-	if p.NextCursor != nil {
-		link := url.Values{"cursor": {*p.NextCursor}}
+func ReplyPage[T any](x *Exchange, p wire.Page[T]) error { return x.ReplyPart(p, p.NextCursor) }
+
+// ReplyPart is ReplyPage for what has other members, too. next is the cursor in it.
+func (x *Exchange) ReplyPart(part any, next *string) error {
+	if next != nil {
+		link := url.Values{"cursor": {*next}}
 		if limit := x.Request.URL.Query().Get("limit"); limit != "" {
 			link.Set("limit", limit)
 		}
 		x.Header().Set("Link", "<"+x.Outside(x.Request.URL.EscapedPath())+"?"+link.Encode()+`>; rel="next"`)
 	}
-	return x.Reply(http.StatusOK, p)
+	return x.Reply(http.StatusOK, part)
 }

@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"math"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -138,5 +137,5 @@ func (h Handlers) GetSettlement(x *edge.Exchange) error {
 		}
 		number = 0
 	}
-	return x.Reply(http.StatusOK, page)
+	return x.ReplyPart(page, page.NextCursor)
 }
