@@ -39,7 +39,7 @@ func budgets() []budget {
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
-		{"money comes in at providers", 6373, []string{
+		{"money comes in at providers", 6383, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
 			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
@@ -58,7 +58,7 @@ func budgets() []budget {
 			"httpapi/merchant/erase", "httpapi/admin/erase", "httpapi/wire/erasure", "cmd/payledger/service/scrub",
 			"notifier/worker/retention",
 		}},
-		{"outcomes of providers are judged", 1328, []string{
+		{"outcomes of providers are judged", 1321, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
 		{"webhooks", 4851, []string{

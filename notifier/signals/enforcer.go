@@ -195,7 +195,6 @@ func (e *Enforcer) open(ctx context.Context, known []string) (jetstream.Stream, 
 	if err != nil {
 		return nil, nil, err
 	}
-	e.parker.open(ctx)
 	before := stream.ConsumerNames(ctx)
 	for name := range before.Name() {
 		if strings.HasPrefix(name, bus.EnforcerConsumer) {

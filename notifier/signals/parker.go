@@ -36,10 +36,10 @@ const (
 	// maxParkedBody bytes of a body are stored, and maxParkedDetail of the reason.
 	maxParkedBody   = 4 << 10
 	maxParkedDetail = 512
-	// parkWait bounds how long JetStream may take to acknowledge a parked signal. After
-	// a failure PARKED is left alone for parkAgain.
+	// parkWait bounds how long JetStream may take to acknowledge a parked signal. After a failure PARKED
+	// is left alone until it is looked at again.
 	parkWait  = 500 * time.Millisecond
-	parkAgain = 5 * time.Second
+	parkWatch = 5 * time.Second
 	// parkedAlarm is how full PARKED is when an error is logged.
 	parkedAlarm = 0.5
 )
@@ -51,14 +51,12 @@ type parker struct {
 	trouble health.State
 	log     zerolog.Logger // of single signals
 	parked  *prometheus.CounterVec
-	again   time.Duration // parkAgain
-	watch   time.Duration // between checks how full PARKED is
+	watch   time.Duration // parkWatch
 	stream  jetstream.StreamConfig
 	fill    parkedFill
 
 	mu     sync.Mutex
-	opened bool      // PARKED is there
-	failed time.Time // when it could not be opened or written last
+	opened bool // PARKED is there
 }
 
 func newParker(c Config) *parker {
@@ -66,7 +64,7 @@ func newParker(c Config) *parker {
 		config: c, trouble: health.State{Log: c.Log, Part: "parking"}, log: limitLines(c.Log),
 		parked: health.CounterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason",
 			ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable),
-		again: parkAgain, watch: 5 * time.Second, stream: bus.ParkedConfig(c.LogID),
+		watch: parkWatch, stream: bus.ParkedConfig(c.LogID),
 	}
 	p.fill.log = c.Log
 	health.UpGauge(c.Metrics, "parking", "signals that cannot be judged are kept in PARKED", p.trouble.Err)
@@ -85,33 +83,34 @@ func newParker(c Config) *parker {
 	return p
 }
 
-// open finds, makes or adapts PARKED, and reports whether it is there.
-func (p *parker) open(ctx context.Context) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.opened || time.Since(p.failed) < p.again {
-		return p.opened
+// open finds, makes or adapts PARKED, unless it is there.
+func (p *parker) open(ctx context.Context) {
+	if p.isOpen() {
+		return
 	}
-	if _, err := bus.OpenParked(ctx, p.config.Conn, p.stream); err != nil {
-		if ctx.Err() == nil {
-			p.fails(err)
-		}
-		return false
+	_, err := bus.OpenParked(ctx, p.config.Conn, p.stream)
+	if ctx.Err() == nil {
+		p.set(err)
 	}
-	p.opened = true
-	p.trouble.Set(nil)
-	return true
 }
 
-// fails notes that PARKED has to be opened again. The caller holds p.mu.
-func (p *parker) fails(err error) {
-	p.opened, p.failed = false, time.Now()
+func (p *parker) isOpen() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened
+}
+
+// set notes whether PARKED is there, or why it has to be opened again.
+func (p *parker) set(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opened = err == nil
 	p.trouble.Set(err)
 }
 
 // park writes a signal to PARKED, and reports whether it is there.
 func (p *parker) park(ctx context.Context, s *signal, reason, detail string) bool {
-	if !p.open(ctx) {
+	if !p.isOpen() {
 		return false
 	}
 	m := &nats.Msg{
@@ -136,9 +135,7 @@ func (p *parker) park(ctx context.Context, s *signal, reason, detail string) boo
 	defer cancel()
 	if _, err := p.config.Conn.JetStream().PublishMsg(wait, m, jetstream.WithExpectStream(bus.ParkedStream)); err != nil {
 		if ctx.Err() == nil {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.fails(fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, err))
+			p.set(fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, err))
 		}
 		return false
 	}

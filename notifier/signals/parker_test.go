@@ -1,9 +1,12 @@
 package signals
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"math"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +61,7 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.enforcer = judging(t, c.conn, b)
-	c.enforcer.parker.again, c.enforcer.parker.watch = 10*time.Millisecond, 10*time.Millisecond
+	c.enforcer.parker.watch = 10 * time.Millisecond
 	healthtest.Run(t, c.enforcer.Run)
 	c.ready(t)
 	const all = 7000
@@ -92,6 +95,54 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	if err := c.enforcer.parker.trouble.Err(); err != nil || c.enforcer.ParkingFails() {
 		t.Errorf("%v, %t", err, c.enforcer.ParkingFails())
 	}
+}
+
+// TestOpeningParkedHoldsUpNothing: a signal that cannot be judged does not wait for a JetStream that does
+// not answer.
+func TestOpeningParkedHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	asked := make(chan struct{})
+	go func() { // a server that answers nothing but pings
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		fmt.Fprintf(c, "INFO {\"version\":\"2.15.2\",\"proto\":1,\"headers\":true,\"max_payload\":1048576}\r\n")
+		for lines := bufio.NewScanner(c); lines.Scan(); {
+			switch line := lines.Text(); {
+			case line == "PING":
+				fmt.Fprint(c, "PONG\r\n")
+			case strings.Contains(line, "STREAM.INFO."+bus.ParkedStream):
+				close(asked)
+			}
+		}
+	}()
+	conn, err := bus.Connect(bus.External{URL: "nats://" + l.Addr().String()}, healthtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p := judging(t, conn, bustest.NewBook(t)).parker
+	ctx, cancel := context.WithCancel(healthtest.Within(t))
+	defer cancel()
+	opened := make(chan struct{})
+	go func() { defer close(opened); p.open(ctx) }()
+	<-asked
+	if p.park(ctx, newSignal("payledger.v1.signals.bank.poison", 1, time.Now(), nil, nil), ParkedMalformed, "") {
+		t.Error("it is parked nowhere")
+	}
+	select {
+	case <-opened:
+		t.Error("a signal waited until PARKED was opened")
+	default:
+	}
+	cancel()
+	<-opened
 }
 
 // TestAFullParkedGivesWay, also one that was made and filled when it did not.
