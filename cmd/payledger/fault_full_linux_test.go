@@ -108,6 +108,56 @@ func TestDiskIsFilledFasterThanItIsWatched(t *testing.T) {
 	s.stops(t)
 }
 
+// TestRoutesOfAFullDisk: a full disk keeps no operator from giving a server other routes, again and
+// again. Who did that is recorded once there is room; what has to be recorded first is refused at once.
+func TestRoutesOfAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk, file := storetest.NewTmpfs(t, 64), filepath.Join(t.TempDir(), "routes.json")
+	dir := filepath.Join(disk, "data")
+	rules := func(route string) {
+		if err := os.WriteFile(file, []byte(`[{"route":"`+route+`"}]`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules("first")
+	does(t, "init", "--data", dir)
+	const minFree = 32 << 20
+	s := start(t, "serve", "--data", dir, "--routes", file, "--min-free", strconv.Itoa(minFree))
+	does(t, "nats", "consumer", "create", "reader", "--data", dir)
+	loads := func(on string) int {
+		return strings.Count(does(t, "audit", "--data", dir, "--json"), `"on":"`+on+`"`)
+	}
+	eventually(t, "the first routes are recorded", func() bool { return loads("start") == 1 })
+	fill(t, disk, minFree/2)
+
+	rules("second")
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	has := func(route string) func() bool {
+		return func() bool { return strings.Contains(does(t, "routes", "list", "--data", dir), route) }
+	}
+	eventually(t, "the second routes are there", has("second"))
+	rules("third")
+	if out := does(t, "routes", "reload", "--data", dir, "--as", "olga"); !strings.Contains(out, "third") {
+		t.Errorf("a reload after another: %s", out)
+	}
+	for _, args := range [][]string{{"routes", "pause", "third"}, {"nats", "consumer", "remove", "reader"}, {"nats", "consumer", "create", "other"}} {
+		out, code := payledger(t, append(args, "--data", dir)...)
+		if code != 5 || !strings.Contains(out, "full") || strings.Contains(out, "in time") || strings.Contains(out, "is removed;") {
+			t.Errorf("%s: exit code %d\n%s", args, code, out)
+		}
+	}
+	removeAll(t, filepath.Join(disk, "filler"))
+	eventually(t, "the third routes are recorded", func() bool { return loads("command") == 1 })
+	if out := does(t, "audit", "--data", dir); !strings.Contains(out, "operator:olga  routes.loaded") {
+		t.Errorf("who loaded the third routes: %s", out)
+	}
+	does(t, "routes", "pause", "third", "--data", dir)
+	does(t, "nats", "consumer", "remove", "reader", "--data", dir)
+	s.stops(t)
+}
+
 // full checks a server on a full disk.
 func full(t *testing.T, h *shop, s *server) {
 	t.Helper()

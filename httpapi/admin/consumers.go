@@ -86,7 +86,7 @@ func (a *admin) resetConsumer(x *edge.Exchange) error {
 
 func (a *admin) removeConsumer(x *edge.Exchange) error {
 	if err := a.cfg.Consumers.Remove(x.Context(), x.Vars["name"], a.recorded(x)); err != nil {
-		return away(err, "It is removed; if programs stay connected with it, start the server again.")
+		return away(err, "It is removed if the list does not show it; if programs stay connected with it then, start the server again.")
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
@@ -95,7 +95,7 @@ func (a *admin) removeConsumer(x *edge.Exchange) error {
 // away shows an error of NATS or of the log that is no refusal, because only the operator reads it. what
 // says what it has led to.
 func away(err error, what string) error {
-	if errors.As(err, new(*domain.Refusal)) || errors.As(err, new(wire.Problem)) {
+	if errors.As(err, new(*domain.Refusal)) || errors.As(err, new(wire.Problem)) || errors.Is(err, eventstore.ErrUnconfirmed) {
 		return err
 	}
 	return wire.Problem{Code: domain.Unavailable, Detail: "The NATS server or the disk cannot do this now. " + what + " " + err.Error()}

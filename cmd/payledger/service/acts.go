@@ -83,18 +83,15 @@ func (i *actLog) record(ctx context.Context, why eventstore.Cause, c installatio
 
 // recordAt is record for a command that holds the time at which it is recorded.
 func (i *actLog) recordAt(ctx context.Context, why eventstore.Cause, command func(domain.Instant) installation.Command) (did bool, err error) {
-	err = health.Persist(ctx, func() error {
-		i.acting.Lock()
-		defer i.acting.Unlock()
-		id := i.ids.Next()
-		r, err := eventstore.Execute(ctx, i.ledger, eventstore.InstallationStream(), installation.Installation{}, command(domain.IDTime(id)),
-			eventstore.Order{EventID: id, Cause: why})
-		if err == nil {
-			i.state.Store(&r.State)
-			did = r.Event != nil
-		}
-		return err
-	})
+	i.acting.Lock()
+	defer i.acting.Unlock()
+	id := i.ids.Next()
+	r, err := eventstore.Execute(ctx, i.ledger, eventstore.InstallationStream(), installation.Installation{}, command(domain.IDTime(id)),
+		eventstore.Order{EventID: id, Cause: why})
+	if err == nil {
+		i.state.Store(&r.State)
+		did = r.Event != nil
+	}
 	return did, err
 }
 
@@ -123,7 +120,10 @@ func (a *app) recordRestore(ctx context.Context) {
 	if err == nil && noted {
 		var happened bool
 		if happened, err = replaced(ctx, a.store, note); happened {
-			_, err = a.acts.record(ctx, eventstore.Cause{Actor: note.Actor}, installation.RestoreLog(note.Act))
+			err = health.Persist(ctx, func() error {
+				_, err := a.acts.record(ctx, eventstore.Cause{Actor: note.Actor}, installation.RestoreLog(note.Act))
+				return err
+			})
 		}
 	}
 	if err == nil && noted {

@@ -35,17 +35,19 @@ type routes struct {
 	log    zerolog.Logger
 	loaded func() // hears of each reload, before it is answered
 	acts   *actLog
-	deaf   bool                    // no program reaches the NATS server of this process
-	act    installation.LoadRoutes // what was loaded last; guarded by loading
+	deaf   bool // no program reaches the NATS server of this process
 
-	loading sync.Mutex // one reload at a time
+	loading    sync.Mutex              // one reload at a time
+	act        installation.LoadRoutes // what was loaded last, and by whom; guarded by loading
+	why        eventstore.Cause
+	unrecorded chan struct{} // holds a token when recordUse is to record that
 }
 
 // openRoutes reads the routes file and makes the connectors.
 func openRoutes(o Options, nc *nats.Conn, acts *actLog) (*routes, error) {
 	r := &routes{
 		source: o.Routes, again: o.Reload, log: o.Log, env: connector.Env{NATS: nc, Now: time.Now},
-		freed: make(chan struct{}, 1), acts: acts, deaf: o.NATSListen == "" && o.NATSURL == "",
+		freed: make(chan struct{}, 1), unrecorded: make(chan struct{}, 1), acts: acts, deaf: o.NATSListen == "" && o.NATSURL == "",
 	}
 	l, err := r.source.Load(r.env)
 	if err != nil {
@@ -66,13 +68,24 @@ func actOf(l routesfile.Loaded, on installation.RoutesReason) installation.LoadR
 	return act
 }
 
-// recordUse records the routes of a server that begins to decide by them: at its start, or when its
-// node becomes the leader.
+// recordUse records the routes of a server that decides by them, from its start on, or while its
+// node is the leader, also those that a reload could not record.
 func (r *routes) recordUse(ctx context.Context) error {
-	r.loading.Lock()
-	defer r.loading.Unlock()
-	r.record(ctx, eventstore.Cause{})
-	return nil
+	for {
+		err := health.Persist(ctx, func() error {
+			r.loading.Lock()
+			defer r.loading.Unlock()
+			return r.record(ctx)
+		})
+		if err != nil && ctx.Err() == nil {
+			r.log.Error().Err(err).Msg("the routes in use could not be recorded")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.unrecorded:
+		}
+	}
 }
 
 // run reads the file again whenever it is asked to, until ctx ends.
@@ -134,7 +147,7 @@ func signal(to chan<- struct{}) {
 
 // Reload reads the file again and puts its routes in the place of the present
 // ones. Where anything is wrong with it nothing changes. The outcome is logged,
-// and another file than before is recorded, by a follower once it leads.
+// and another file than before is recorded, at once or as soon as that can be: by a follower once it leads.
 func (r *routes) Reload(ctx context.Context, why eventstore.Cause) ([]wire.Route, error) {
 	return r.reload(ctx, why, installation.RoutesOnCommand)
 }
@@ -164,26 +177,23 @@ func (r *routes) reload(ctx context.Context, why eventstore.Cause, on installati
 		r.log.Error().Msg(sentence)
 	}
 	r.log.Info().Str("file", r.source.File).Int("rules", len(l.Table)).Int("connectors", len(l.Connectors)).Msg("the routes file was read again")
-	r.act = actOf(l, on)
-	r.record(ctx, why)
+	r.act, r.why = actOf(l, on), why
+	if r.record(ctx) != nil { // on a follower, too
+		signal(r.unrecorded)
+	}
 	return r.List(), nil
 }
 
 // record records which routes are in use, and from when on reports are to have their outcomes.
-func (r *routes) record(ctx context.Context, why eventstore.Cause) {
-	if eventstore.Arrive(r.acts.ledger.Store, true)(ctx) != nil {
-		return // a follower would wait here until it leads: see recordUse
-	}
-	_, err := r.acts.record(ctx, why, r.act)
+func (r *routes) record(ctx context.Context) error {
+	_, err := r.acts.record(ctx, r.why, r.act)
 	now := r.set.Routes().Connectors
 	for _, route := range slices.Sorted(maps.Keys(now)) {
 		if since := now[route].SettledSince; err == nil && !now[route].Retired && since != r.acts.now().SettledSince[route] {
-			_, err = r.acts.record(ctx, why, installation.SettleRouteSince{Route: route, Since: since})
+			_, err = r.acts.record(ctx, r.why, installation.SettleRouteSince{Route: route, Since: since})
 		}
 	}
-	if err != nil && ctx.Err() == nil {
-		r.log.Error().Err(err).Msg("the routes in use could not be recorded")
-	}
+	return err
 }
 
 // refused logs what is wrong with the file.
