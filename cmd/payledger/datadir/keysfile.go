@@ -132,7 +132,7 @@ func (d Dir) PlanKeys(pack KeyPack) (KeyPlan, error) {
 type RestoredNote struct {
 	Actor    string                   `json:"actor"`
 	Act      installation.LogRestored `json:"act"`
-	Replaced domain.ID                `json:"replaced,omitzero"` // the event after Act.Position in the log that it replaces
+	Replaced domain.ID                `json:"replaced,omitzero"` // the event after Act.Position in the log that it replaces, or that log if it is another one
 }
 
 // WriteRestored writes the note. It comes before the log that is restored.

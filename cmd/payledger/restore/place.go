@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"payledger/cmd/payledger/cli"
@@ -109,7 +110,7 @@ func (r *restoring) compare(ctx context.Context) (each func(eventstore.Stored) e
 // put moves the replaced files aside and renames the copy. At every moment the
 // directory has a whole log or none; after a crash in between, restore again.
 func (r *restoring) put(ctx context.Context, tmp string, keys datadir.KeyPlan) error {
-	for _, name := range datadir.PackedFiles() {
+	for _, name := range slices.Backward(datadir.PackedFiles()) { // with the log.key of another log no server uses its master.key
 		content, ok := keys.Put[name]
 		if !ok {
 			continue
@@ -128,10 +129,12 @@ func (r *restoring) put(ctx context.Context, tmp string, keys datadir.KeyPlan) e
 			return err
 		}
 	}
-	note := datadir.RestoredNote{Actor: r.Actor, Act: installation.LogRestored{
-		RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.File), Position: uint64(r.Position), Forced: r.lost,
-	}}
+	act := installation.LogRestored{RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.File), Position: uint64(r.Position), Forced: r.lost}
+	note := datadir.RestoredNote{Actor: r.Actor, Act: act}
 	if r.old != nil {
+		if r.old.LogID() != r.Log {
+			note.Replaced = r.old.LogID()
+		}
 		for e, err := range r.old.Scan(ctx, r.Position, eventstore.Filter{}) {
 			if err == nil { // else it is damaged, and whether this log replaced it cannot be told
 				note.Replaced = e.Commit
@@ -149,14 +152,11 @@ func (r *restoring) put(ctx context.Context, tmp string, keys datadir.KeyPlan) e
 		}
 		r.Kept = append(r.Kept, rest)
 	}
-	_, err := os.Lstat(r.Data.Ledger())
-	replace := err == nil
-	if replace {
-		if err := r.keep(r.Data.Ledger()); err != nil {
-			return err
-		}
+	_, missing := os.Lstat(r.Data.Ledger())
+	if err := r.keep(r.Data.Ledger()); err != nil {
+		return err
 	}
-	if err := datadir.MoveInto(tmp, r.Data.Ledger(), replace); err != nil {
+	if err := datadir.MoveInto(tmp, r.Data.Ledger(), missing == nil); err != nil {
 		return err
 	}
 	if r.expected == nil || (len(r.behind()) == 0 && !r.forged) {

@@ -135,10 +135,10 @@ func (a *app) recordRestore(ctx context.Context) {
 }
 
 // replaced reports whether this is the log that was restored, and not the one before it.
-func replaced(ctx context.Context, log eventstore.Store, note datadir.RestoredNote) (bool, error) {
+func replaced(ctx context.Context, log *bolt.Store, note datadir.RestoredNote) (bool, error) {
 	for e, err := range log.Scan(ctx, eventstore.Position(note.Act.Position), eventstore.Filter{}) {
 		return err == nil && e.Commit != note.Replaced, err
 	}
 	last, err := log.Last(ctx)
-	return last >= eventstore.Position(note.Act.Position), err
+	return last >= eventstore.Position(note.Act.Position) && log.LogID() != note.Replaced, err
 }
