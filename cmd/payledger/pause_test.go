@@ -109,7 +109,10 @@ func TestAttemptWithoutItsConnector(t *testing.T) {
 		}
 	}
 	if out, code := payledger(t, "payments", "open", "--route", "real", "--data", s.data, "--json"); code != 0 ||
-		!strings.Contains(out, `"kind":"attempt","id":"1"`) || !strings.Contains(out, `"last_error":"no connector asks`) {
+		!strings.Contains(out, `"kind":"attempt","id":"1"`) || !strings.Contains(out, `"last_error":"no connector asks this route's provider: the end has to come as a signal; an attempt ends only once the routes file has its connector again`) {
+		t.Errorf("%d %s", code, out)
+	}
+	if out, code := payledger(t, "payments", "ask", b.id.String(), "--data", s.data); code != 5 || !strings.Contains(out, "taken out of the routes file, put it back") {
 		t.Errorf("%d %s", code, out)
 	}
 

@@ -256,7 +256,7 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.NoConnector, http.StatusConflict, "No connector",
-			"The payment's route has no connector that asks its provider: the provider's outcomes come as signals on NATS, or from the sandbox. Ask the provider itself.",
+			"The payment's route has no connector that asks its provider: the provider's outcomes come as signals on NATS, or from the sandbox. Ask the provider itself. If the connector was taken out of the routes file, put it back.",
 			"Administration only: the payment has no route yet, or its route's connector does not ask its provider. Its outcomes come as signals on NATS, or from the sandbox.",
 		},
 		{

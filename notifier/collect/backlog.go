@@ -109,7 +109,7 @@ func (c *Collector) scan(ctx context.Context) error {
 }
 
 // noConnector is the error of a payment that is open on a route without one.
-const noConnector = "no connector asks this route's provider: the end has to come as a signal"
+const noConnector = "no connector asks this route's provider: the end has to come as a signal; an attempt ends only once the routes file has its connector again"
 
 // Looks is how an uncollected payment is followed.
 func (c *Collector) Looks(p domain.Payment) domain.Looks {
