@@ -248,7 +248,7 @@ func (d Dir) MustBeOwn() error {
 func (d Dir) Open(o bolt.Options) (*bolt.Store, error) {
 	if d.Clustered() {
 		return nil, cli.Errorf(cli.ExitDirectory, "%[1]s is a node of a cluster, and its log is written to by all nodes together: "+
-			"run the command while \"payledger serve --data %[1]s\" runs", d)
+			"run the command while \"payledger serve --data %[1]s\" runs; a log.key that is lost is on the other nodes", d)
 	}
 	return OpenBy(d, func() (*bolt.Store, error) { return bolt.Open(d.Ledger(), o) })
 }

@@ -4,6 +4,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +133,7 @@ func (x *Pass) ToStream(ctx context.Context, w io.Writer) (read uint64, err erro
 		_, err = out.Write(block)
 		return err
 	})
-	return read, errors.Join(err, out.Flush())
+	return read, cmp.Or(err, out.Flush()) // which repeats the error of a write
 }
 
 // ToFile writes the export to Options.Output, which does not exist yet, and syncs it.
