@@ -15,14 +15,10 @@ const ReplyHeader = "Payledger-Reply"
 // MaxSignal is the largest signal message, header and body, in bytes.
 const MaxSignal = 16 << 10
 
-// subjectPrefix starts the subject of every signal; route, project and
-// payment follow.
-const subjectPrefix = "payledger.v1.signals."
-
 // SignalSubject is where signals about a payment are published by the connector of
 // a route.
 func SignalSubject(route, project string, payment domain.ID) string {
-	return subjectPrefix + route + "." + project + "." + payment.String()
+	return SignalsPrefix + route + "." + project + "." + payment.String()
 }
 
 // body is the JSON of a signal. The route is the subject's, so that a sender can signal only for
@@ -33,10 +29,10 @@ type body struct {
 	RefundID  *string         `json:"refund_id,omitempty"`
 	Amount    domain.Amount   `json:"amount"`
 	Currency  domain.Currency `json:"currency"`
-	StartedAt *domain.Instant `json:"started_at,omitempty"`
+	StartedAt domain.Instant  `json:"started_at,omitzero"`
 	Reason    string          `json:"reason,omitempty"`
 
-	EvidenceDueBy *domain.Instant `json:"evidence_due_by,omitempty"`
+	EvidenceDueBy domain.Instant `json:"evidence_due_by,omitzero"`
 }
 
 // Said is what a provider says with a signal, for people.
@@ -47,16 +43,13 @@ type Said struct {
 
 // EncodeSignal writes the body of a signal.
 func EncodeSignal(s domain.Signal, said Said) ([]byte, error) {
-	b := body{Outcome: s.Outcome, Reference: s.Reference, Amount: s.Amount, Currency: s.Currency, Reason: said.Reason}
+	b := body{
+		Outcome: s.Outcome, Reference: s.Reference, Amount: s.Amount, Currency: s.Currency, StartedAt: s.StartedAt,
+		Reason: said.Reason, EvidenceDueBy: said.EvidenceDueBy,
+	}
 	if s.RefundID != nil {
 		id := s.RefundID.String()
 		b.RefundID = &id
-	}
-	if s.StartedAt != 0 {
-		b.StartedAt = &s.StartedAt
-	}
-	if said.EvidenceDueBy != 0 {
-		b.EvidenceDueBy = &said.EvidenceDueBy
 	}
 	return json.Marshal(b)
 }
@@ -70,7 +63,9 @@ func DecodeSignal(route string, data []byte) (s domain.Signal, said Said, err er
 	if err := json.Unmarshal(data, &b, json.RejectUnknownMembers(true)); err != nil {
 		return domain.Signal{}, Said{}, fmt.Errorf("the signal is not the JSON object it should be: %w", err)
 	}
-	s = domain.Signal{Route: route, Outcome: b.Outcome, Reference: b.Reference, Amount: b.Amount, Currency: b.Currency}
+	s = domain.Signal{
+		Route: route, Outcome: b.Outcome, Reference: b.Reference, Amount: b.Amount, Currency: b.Currency, StartedAt: b.StartedAt,
+	}
 	if b.RefundID != nil {
 		id, ok := domain.ParseID(*b.RefundID)
 		if !ok {
@@ -78,16 +73,10 @@ func DecodeSignal(route string, data []byte) (s domain.Signal, said Said, err er
 		}
 		s.RefundID = &id
 	}
-	if b.StartedAt != nil {
-		s.StartedAt = *b.StartedAt
-	}
 	if err := s.Validate(); err != nil {
 		return domain.Signal{}, Said{}, fmt.Errorf("the signal is incomplete: %w", err)
 	}
-	said.Reason = b.Reason
-	if b.EvidenceDueBy != nil {
-		said.EvidenceDueBy = *b.EvidenceDueBy
-	}
+	said = Said{Reason: b.Reason, EvidenceDueBy: b.EvidenceDueBy}
 	switch {
 	case said.EvidenceDueBy != 0 && s.Outcome != domain.OutcomeDisputed:
 		return domain.Signal{}, Said{}, errors.New("evidence_due_by is only for a dispute that is opened")

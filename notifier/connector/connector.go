@@ -59,17 +59,13 @@ type Connector interface {
 	// present states; none from a provider that does not say. ErrNotFound as Read.
 	Disputes(ctx context.Context, a Attempt) ([]DisputeState, error)
 
-	// Notices reads a notification of the provider's, whose body has at most
-	// MaxNotification bytes, and returns what it is about, at most MaxNotices, or
-	// nothing if it is of a kind that concerns no payment. Nothing that it says of
-	// amounts and outcomes is used: the attempts are read.
+	// Notices reads a notification of the provider's and returns what it is about, at
+	// most MaxNotices, or nothing if it is of a kind that concerns no payment. Nothing
+	// that it says of amounts and outcomes is used: the attempts are read.
 	//
 	// ErrForged: it is not the provider's. A *RefusedError: it is malformed.
 	Notices(ctx context.Context, header http.Header, body []byte) ([]Notice, error)
 }
 
-// The bounds of a notification: bytes of its body, and what one can be about.
-const (
-	MaxNotification = 256 << 10
-	MaxNotices      = 16
-)
+// MaxNotices is what a notification can be about.
+const MaxNotices = 16
