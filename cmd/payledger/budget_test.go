@@ -28,7 +28,7 @@ func budgets() []budget {
 	return []budget{
 		{"payments, refunds and projects, what is said about them and why", 3996, []string{"domain", "eventstore/latefunds"}},
 		{"events are on disk before the answer", 4816, []string{"eventstore", "eventstore/bolt"}},
-		{"state follows from the log, lists and searches", 3077, []string{"projections"}},
+		{"state follows from the log, lists and searches", 3074, []string{"projections"}},
 		{"books", 495, []string{"projections/books"}},
 		{"auditors verify the log", 4159, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",

@@ -12,8 +12,8 @@ func AppendText[T ~string | ~[]byte](b []byte, s T) []byte {
 }
 
 // AppendUint64 and ParseUint64 are the form of a value that is one number.
-func AppendUint64[T ~uint64](b []byte, n T) ([]byte, error) {
-	return binary.BigEndian.AppendUint64(b, uint64(n)), nil
+func AppendUint64[T ~uint64](b []byte, n T) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(n))
 }
 
 // ParseUint64 reads what AppendUint64 wrote.

@@ -2,7 +2,6 @@ package table
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -24,8 +23,8 @@ type Table[V any] struct {
 	db     *DB
 	name   string
 	sums   checksums
-	append func([]byte, V) ([]byte, error) // appends the value's bytes
-	parse  func([]byte) (V, error)         // keeps nothing of its argument
+	append func([]byte, V) []byte  // appends the value's bytes
+	parse  func([]byte) (V, error) // keeps nothing of its argument
 
 	active *memtable[V]
 	sealed *memtable[V] // being written to the file; nil: nothing is
@@ -33,7 +32,7 @@ type Table[V any] struct {
 }
 
 // New adds a table to the DB, which must not be open yet.
-func New[V any](db *DB, name string, appendTo func([]byte, V) ([]byte, error), parse func([]byte) (V, error)) *Table[V] {
+func New[V any](db *DB, name string, appendTo func([]byte, V) []byte, parse func([]byte) (V, error)) *Table[V] {
 	t := &Table[V]{
 		FillPercent: 0.9, db: db, name: name, sums: checksumsOf(name), append: appendTo, parse: parse, active: new(memtable[V]),
 	}
@@ -45,7 +44,7 @@ func New[V any](db *DB, name string, appendTo func([]byte, V) ([]byte, error), p
 func OfStructs[T any](db *DB, name string) *Table[*T] {
 	return New(
 		db, name,
-		func(b []byte, v *T) ([]byte, error) { return new(values.Structs).Append(b, v), nil },
+		func(b []byte, v *T) []byte { return new(values.Structs).Append(b, v) },
 		func(b []byte) (*T, error) {
 			v := new(T)
 			return v, new(values.Structs).Parse(b, v)
@@ -57,7 +56,7 @@ func OfStructs[T any](db *DB, name string) *Table[*T] {
 func OfValues[T any](db *DB, name string) *Table[T] {
 	return New(
 		db, name,
-		func(b []byte, v T) ([]byte, error) { return new(values.Structs).Append(b, &v), nil },
+		func(b []byte, v T) []byte { return new(values.Structs).Append(b, &v) },
 		func(b []byte) (v T, err error) {
 			err = new(values.Structs).Parse(b, &v)
 			return v, err
@@ -162,7 +161,7 @@ func (t *Table[V]) write(tx *bolt.Tx) error {
 	b.FillPercent = t.FillPercent
 	// bbolt keeps the value's slice until the transaction ends, but not the key's.
 	var block, buf []byte
-	return t.sealed.each(func(key string, c *cell[V]) (err error) {
+	return t.sealed.each(func(key string, c *cell[V]) error {
 		buf = append(buf[:0], key...)
 		if c.deleted {
 			return b.Delete(buf)
@@ -171,9 +170,7 @@ func (t *Table[V]) write(tx *bolt.Tx) error {
 			block = make([]byte, 0, blockSize)
 		}
 		start := len(block)
-		if block, err = t.append(block, c.value); err != nil {
-			return fmt.Errorf("table %s, key %x: %w", t.name, buf, err)
-		}
+		block = t.append(block, c.value)
 		block = binary.BigEndian.AppendUint32(block, t.sums.of(buf, block[start:]))
 		return b.Put(buf, block[start:len(block):len(block)])
 	})

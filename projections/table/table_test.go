@@ -25,7 +25,7 @@ func opened(t *testing.T) (*DB, *Table[string]) {
 	db := new(DB)
 	tab := New(
 		db, "texts",
-		func(b []byte, s string) ([]byte, error) { return append(b, s...), nil },
+		func(b []byte, s string) []byte { return append(b, s...) },
 		func(b []byte) (string, error) { return string(b), nil },
 	)
 	must(t, db.Open(filepath.Join(t.TempDir(), "tables.db")))

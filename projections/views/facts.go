@@ -18,9 +18,9 @@ type facts struct {
 func factsOf(p *domain.Payment) facts { return facts{amount: p.Amount, currency: p.Currency} }
 
 // The form of facts: two varints and the currency.
-func appendFacts(b []byte, f facts) ([]byte, error) {
+func appendFacts(b []byte, f facts) []byte {
 	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(f.amount)), uint64(f.returned))
-	return append(b, f.currency...), nil
+	return append(b, f.currency...)
 }
 
 func parseFacts(b []byte) (facts, error) {

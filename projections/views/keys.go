@@ -84,7 +84,7 @@ func uint64Key(n uint64) string { return string(binary.BigEndian.AppendUint64(ni
 func newTextTable[T ~string](db *table.DB, name string) *table.Table[T] {
 	return table.New(
 		db, name,
-		func(b []byte, v T) ([]byte, error) { return append(b, v...), nil },
+		func(b []byte, v T) []byte { return append(b, v...) },
 		func(b []byte) (T, error) { return T(b), nil },
 	)
 }

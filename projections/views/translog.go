@@ -52,11 +52,11 @@ func stretchKey(position uint64) string {
 	return uint64Key((position + stretch - 1) / stretch * stretch)
 }
 
-func appendHashes(b []byte, hashes []tlog.Hash) ([]byte, error) {
+func appendHashes(b []byte, hashes []tlog.Hash) []byte {
 	for i := range hashes {
 		b = append(b, hashes[i][:]...)
 	}
-	return b, nil
+	return b
 }
 
 func parseHashes(b []byte) ([]tlog.Hash, error) {
