@@ -24,7 +24,6 @@ type api struct {
 	router *mux.Router
 	pages  *docs.Pages
 	m      *merchant.API
-	hooks  *webhooks.API
 }
 
 // routes is the table of routes of the public handler. The router tries one path after the other,
@@ -41,7 +40,7 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: merchant.RefundsPath, Operation: "listRefunds", Scope: projects.Read, Handle: h.ListRefunds},
 		{Method: "GET", Path: merchant.RefundsPath + "/{id}", Operation: "getRefund", Scope: projects.Read, Handle: h.GetRefund},
 	}
-	table = append(table, a.hooks.Routes("/v1")...)
+	table = append(table, webhooks.New(a.m).Routes("/v1")...)
 	table = append(table, []edge.Route{
 		{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Text},
 		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: projects.Read, Handle: h.GetBalance},
@@ -98,7 +97,7 @@ func newAPI(cfg Config) (*api, error) {
 	public := cfg.Edge(cfg.Log, cfg.Metrics, "public")
 	public.Prefix = cfg.Prefix()
 	public.Untraced = []string{"/livez", "/readyz"} // asked every few seconds
-	a := &api{Server: edge.New(public), cfg: cfg, m: m, hooks: webhooks.New(cfg.Config, m)}
+	a := &api{Server: edge.New(public), cfg: cfg, m: m}
 	if a.pages, err = docs.New(docs.Config{PublicURL: cfg.PublicURL, Prefix: cfg.Prefix(), Account: account.Path, RetrySchedule: cfg.RetrySchedule}); err != nil {
 		return nil, err
 	}
@@ -111,9 +110,7 @@ func newAPI(cfg Config) (*api, error) {
 	}
 	a.router = edge.NewRouter(a.routes(), m.Enter)
 	a.router.PathPrefix("/p/").Handler(edge.Pages("payPage", page))
-	pages, err := account.New(account.Config{
-		API: m, Keys: cfg.Account, Webhooks: a.hooks, Visits: cfg.Limits.RateCustomers, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
-	})
+	pages, err := account.New(m, cfg.Account)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 )
 
@@ -343,7 +344,7 @@ func TestScopesOfEndpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := a.hooks.Routes("/v1")
+	rows := webhooks.New(a.m).Routes("/v1")
 	if len(rows) < 14 {
 		t.Fatalf("%d rows", len(rows))
 	}

@@ -2,14 +2,11 @@ package account
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
@@ -25,19 +22,11 @@ var files embed.FS
 // Path is where the handler is mounted; everything below it is the account's.
 const Path = "/account"
 
-// Config is what the account works with. Everything but Visits is needed.
-type Config struct {
+type handler struct {
 	API       *merchant.API
 	Keys      *Keys
 	Webhooks  *webhooks.API
-	Visits    int              // requests for pages a minute and address; 0: no limit
-	Now       func() time.Time // the clock
-	PublicURL string           // where the world reaches this program, without a trailing slash
-	Sandbox   bool             // payments can be settled by hand
-}
-
-type handler struct {
-	Config
+	config    merchant.Config // of API
 	site      *ui.Site
 	templates *template.Template
 	origins   *http.CrossOriginProtection
@@ -54,24 +43,18 @@ type handler struct {
 //
 // Pages are limited by address as the payment page and by project as reads of the API, each with
 // separate tokens. Files that pages load are not counted.
-func New(c Config) (func(*edge.Exchange) error, error) {
-	h, err := newHandler(c)
+func New(m *merchant.API, keys *Keys) (func(*edge.Exchange) error, error) {
+	h, err := newHandler(m, keys)
 	if err != nil {
 		return nil, err
 	}
 	return h.serve, nil
 }
 
-func newHandler(c Config) (*handler, error) {
-	if c.API == nil || c.Keys == nil || c.Webhooks == nil || c.Now == nil {
-		return nil, errors.New("account: the API, keys, webhooks and a clock are needed")
-	}
-	base, err := url.Parse(c.PublicURL)
-	if err != nil {
-		return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
-	}
-	h := &handler{
-		Config: c, table: pages(), prefix: base.EscapedPath(), secure: base.Scheme == "https",
+func newHandler(m *merchant.API, keys *Keys) (h *handler, err error) {
+	c := m.Config()
+	h = &handler{
+		API: m, Keys: keys, Webhooks: webhooks.New(m), config: c, table: pages(), prefix: c.Prefix(), secure: strings.HasPrefix(strings.ToLower(c.PublicURL), "https:"),
 		byAddress: edge.NewLimiter("account-visits"), byProject: edge.NewLimiter("account-pages"),
 	}
 	if h.origins, err = ui.Origins(c.PublicURL); err != nil {
@@ -109,7 +92,7 @@ func (h *handler) answer(v *visit, path string) error {
 	if err := peer.Check(v.Request); err != nil {
 		return err
 	}
-	if err := h.byAddress.Allow(conns.Visitor(v.Request), edge.PerMinute(h.Visits), h.Now(), nil); err != nil {
+	if err := h.byAddress.Allow(conns.Visitor(v.Request), edge.PerMinute(h.config.Limits.RateCustomers), h.config.Now(), nil); err != nil {
 		return err
 	}
 	if err := v.loadSession(); err != nil {
@@ -117,7 +100,7 @@ func (h *handler) answer(v *visit, path string) error {
 	}
 	if v.signedIn() {
 		rate := edge.PerSecond(h.API.Limits(v.Caller.Project).RateReads)
-		if err := h.byProject.Allow(v.session.Project, rate, h.Now(), nil); err != nil {
+		if err := h.byProject.Allow(v.session.Project, rate, h.config.Now(), nil); err != nil {
 			return err
 		}
 	}

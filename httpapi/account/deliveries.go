@@ -50,7 +50,7 @@ func (v *visit) showEndpoint() error {
 	p := endpointPage{
 		pageData: v.pageData(v.Locale.T("webhooks.single")), Endpoint: e, State: q.Get("state"), Payment: q.Get("payment_id"),
 		States: domain.DeliveryStates(), Filtered: len(q) > 0,
-		SinceHint: v.Now().UTC().AddDate(0, 0, -1).Format("2006-01-02T15:04"),
+		SinceHint: v.config.Now().UTC().AddDate(0, 0, -1).Format("2006-01-02T15:04"),
 	}
 	p.DocsPath = p.Root + "../docs/webhooks"
 	of := func(ctx context.Context, c merchant.Caller, q url.Values) (wire.Page[domain.DeliveryObject], error) {

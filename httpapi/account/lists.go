@@ -80,7 +80,7 @@ func (d *pageData) BadFilter(err error) error {
 
 // Streaming is the context of an answer that may last until the session's limit.
 func (v *visit) Streaming() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(v.Request.Context(), v.until.Sub(v.Now()))
+	return context.WithTimeout(v.Request.Context(), v.until.Sub(v.config.Now()))
 }
 
 // replyCSV answers a list as a file for a spreadsheet in the reader's language, which ends

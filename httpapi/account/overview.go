@@ -140,7 +140,7 @@ func (v *visit) choose(p *overviewPage) {
 			p.Tabs = append(p.Tabs, choice{address(p.From, p.To, c.Currency), string(c.Currency), i == shown})
 		}
 	}
-	today := v.Caller.Calendar().Day(domain.InstantOf(v.Now()))
+	today := v.Caller.Calendar().Day(domain.InstantOf(v.config.Now()))
 	p.Today, p.Custom = today.String(), true
 	for _, days := range []int{7, 30, 90} {
 		from := (today - merchant.Day(days) + 1).String()
@@ -161,11 +161,11 @@ func (overviewPage) Ended(a wire.RouteAttempts) uint64 { return a.Paid + a.Faile
 
 // routeRows are the routes on which customers tried to pay lately, by name.
 func (v *visit) routeRows() ([]routeRow, error) {
-	day, err := v.API.Attempts(v.Ctx(), v.Caller, v.Now().Add(-24*time.Hour))
+	day, err := v.API.Attempts(v.Ctx(), v.Caller, v.config.Now().Add(-24*time.Hour))
 	if err != nil {
 		return nil, err
 	}
-	month, err := v.API.Attempts(v.Ctx(), v.Caller, v.Now().AddDate(0, 0, -30))
+	month, err := v.API.Attempts(v.Ctx(), v.Caller, v.config.Now().AddDate(0, 0, -30))
 	if err != nil {
 		return nil, err
 	}

@@ -201,6 +201,6 @@ func (v *visit) paymentsCSV() error {
 	if err != nil {
 		return err
 	}
-	now := v.Now().In(v.Caller.Calendar().Zone())
+	now := v.config.Now().In(v.Caller.Calendar().Zone())
 	return replyCSV(v, v.API.Payments, asked, "payments-"+now.Format("20060102-1504")+".csv")
 }

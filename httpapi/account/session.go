@@ -51,7 +51,7 @@ func (v *visit) loadSession() error {
 	limits := v.API.Limits(c.Project)
 	v.until = s.Since.Time().Add(time.Duration(limits.SessionMaxSeconds) * time.Second)
 	idle := s.seen.Time().Add(time.Duration(limits.SessionIdleSeconds) * time.Second)
-	if now := v.Now(); v.over(err) || err == nil && (now.After(v.until) || now.After(idle)) || s.Since <= v.signedOut() {
+	if now := v.config.Now(); v.over(err) || err == nil && (now.After(v.until) || now.After(idle)) || s.Since <= v.signedOut() {
 		v.EndSession()
 		return nil
 	}
@@ -85,7 +85,7 @@ func (v *visit) over(err error) bool {
 // SaveSession renews the cookie, so that the idle time of the session begins again, unless a script
 // asks, as an open page does by itself. It is called before the answer is written.
 func (v *visit) SaveSession() error {
-	now := domain.InstantOf(v.Now())
+	now := domain.InstantOf(v.config.Now())
 	if !v.signedIn() || now < v.session.seen.Add(touchEvery) || v.scripted() {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (v *visit) EndSession() {
 
 // startSession creates the session of a user who has signed in.
 func (v *visit) startSession(c merchant.Caller) error {
-	now := domain.InstantOf(v.Now())
+	now := domain.InstantOf(v.config.Now())
 	since := max(now, v.signedOut()+1)
 	v.session = session{merchant.Session{Project: c.Project.ID, KeyID: c.Key.ID, Since: since, SignOuts: c.Key.SignOuts}, now}
 	v.X.Project, v.X.Key = c.Project, c.Key

@@ -26,7 +26,6 @@ import (
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/ui"
-	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 	"payledger/projections"
 )
@@ -104,7 +103,7 @@ func (f *front) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler, err = newHandler(Config{API: f.api, Keys: keys, Webhooks: webhooks.New(f.api.Config(), f.api), Now: time.Now, PublicURL: "http://pay.example.com"})
+	f.handler, err = newHandler(f.api, keys)
 	if err != nil {
 		f.t.Fatal(err)
 	}

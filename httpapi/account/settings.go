@@ -21,7 +21,7 @@ func (v *visit) showSettings() error {
 	limits := v.API.Limits(v.Caller.Project)
 	seconds := func(n int) string { return v.Locale.Left(time.Duration(n) * time.Second) }
 	return v.Render(http.StatusOK, "settings.html", settingsPage{
-		pageData: v.pageData(v.Locale.T("settings.title")), Base: v.PublicURL,
+		pageData: v.pageData(v.Locale.T("settings.title")), Base: v.config.PublicURL,
 		Lifetime: seconds(v.Caller.Project.Settings.LifetimeSeconds),
 		Writes:   v.rate(limits.RateWrites), Reads: v.rate(limits.RateReads),
 		Idle: seconds(limits.SessionIdleSeconds), Longest: seconds(limits.SessionMaxSeconds),

@@ -89,7 +89,7 @@ type notice struct {
 // well.
 func (v *visit) pageData(title string) pageData {
 	d := pageData{
-		Page: v.site.Page(v.Request, v.Locale, Path+"/", title), Who: who{v.Caller}, Sandbox: v.Sandbox, SignedIn: v.signedIn(), visit: v,
+		Page: v.site.Page(v.Request, v.Locale, Path+"/", title), Who: who{v.Caller}, Sandbox: v.config.Sandbox != nil, SignedIn: v.signedIn(), visit: v,
 	}
 	d.Title = title + " · " + v.Locale.T("account.title")
 	if !d.Switch { // a form was sent, which following a link does not repeat
@@ -114,7 +114,7 @@ func (v *visit) pageData(title string) pageData {
 
 // Zone names the time zone of the times on the page: Europe/Moscow, UTC+3.
 func (d pageData) Zone() string {
-	name, offset := d.Who.Calendar().Zone().String(), d.Offset(domain.InstantOf(d.visit.Now()))
+	name, offset := d.Who.Calendar().Zone().String(), d.Offset(domain.InstantOf(d.visit.config.Now()))
 	if name == offset {
 		return name
 	}

@@ -18,9 +18,8 @@ type API struct {
 	m   *merchant.API // admits callers and finds their payments
 }
 
-// New returns the operations on webhook endpoints. The configuration is that
-// of m, with its defaults filled in, and has Webhooks.
-func New(c merchant.Config, m *merchant.API) *API { return &API{cfg: c, m: m} }
+// New returns the operations on webhook endpoints. The configuration of m has Webhooks.
+func New(m *merchant.API) *API { return &API{cfg: m.Config(), m: m} }
 
 // Every operation begins with find, findEnabled, execute or, where its input is checked before the
 // endpoint is looked up, with Admit.
