@@ -15,16 +15,15 @@ import (
 
 // executor runs commands on payments that a view has found.
 type executor struct {
-	ledger eventstore.Ledger
-	ids    *domain.IDs
-	log    zerolog.Logger
+	Config
+	payments zerolog.Logger // for lines about single payments
 }
 
-// maxLinesPerMinute bounds the log lines about single payments: what fails is tried again each second.
+// maxLinesPerMinute bounds these lines: what fails is tried again each second.
 const maxLinesPerMinute = 10
 
 func executorOf(c Config) executor {
-	return executor{c.Ledger, c.IDs, c.Log.Sample(&zerolog.BurstSampler{Burst: maxLinesPerMinute, Period: time.Minute})}
+	return executor{c, c.Log.Sample(&zerolog.BurstSampler{Burst: maxLinesPerMinute, Period: time.Minute})}
 }
 
 // payment is one that a view has found.
@@ -50,8 +49,8 @@ func (x executor) executeAll(
 		g.Go(func() error {
 			var r eventstore.Result[domain.Payment]
 			err := health.Persist(ctx, func() (err error) {
-				event := x.ids.Next()
-				r, err = eventstore.Execute(ctx, x.ledger, eventstore.PaymentStream(p.project, p.id), domain.Payment{Project: p.project, ID: p.id},
+				event := x.IDs.Next()
+				r, err = eventstore.Execute(ctx, x.Ledger, eventstore.PaymentStream(p.project, p.id), domain.Payment{Project: p.project, ID: p.id},
 					command(event), eventstore.Order{EventID: event, Patient: true})
 				return err
 			})
@@ -62,7 +61,7 @@ func (x executor) executeAll(
 			case health.Ends(err), ctx.Err() != nil:
 				return err
 			default:
-				x.log.Error().Err(err).Str("project", p.project).Stringer("payment", p.id).Msg(failure)
+				x.payments.Error().Err(err).Str("project", p.project).Stringer("payment", p.id).Msg(failure)
 			}
 			return nil
 		})

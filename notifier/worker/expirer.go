@@ -15,8 +15,6 @@ import (
 type expirer struct {
 	executor
 
-	now     func() time.Time
-	due     DueView
 	trouble health.State
 }
 
@@ -32,7 +30,7 @@ const (
 )
 
 func newExpirer(c Config) *expirer {
-	return &expirer{executor: executorOf(c), now: c.Now, due: c.Due, trouble: health.State{Log: c.Log, Part: "expirer"}}
+	return &expirer{executor: executorOf(c), trouble: health.State{Log: c.Log, Part: "expirer"}}
 }
 
 func (e *expirer) run(ctx context.Context) error { return repeat(ctx, e.step, e.trouble.Set) }
@@ -50,8 +48,8 @@ func (e *expirer) step(ctx context.Context) (pause time.Duration, err error) {
 // was due has just been expired was refused, for instance because the view
 // and the log differ; it is not asked for again at once.
 func (e *expirer) untilDue(ctx context.Context) (time.Duration, error) {
-	next, ok, err := e.due.NextDue(ctx)
-	switch d := next.Time().Sub(e.now()); {
+	next, ok, err := e.Due.NextDue(ctx)
+	switch d := next.Time().Sub(e.Now()); {
 	case err == nil && !ok:
 		return lookEvery, nil
 	case err != nil, d <= 0:
@@ -66,8 +64,8 @@ func (e *expirer) untilDue(ctx context.Context) (time.Duration, error) {
 func (e *expirer) expireDue(ctx context.Context) (more bool, err error) {
 	var due []payment
 	// The view says "before": what is due at this very millisecond included.
-	before := domain.InstantOf(e.now()) + 1
-	err = e.due.EachDue(ctx, before, expireBatch, func(project string, id domain.ID) error {
+	before := domain.InstantOf(e.Now()) + 1
+	err = e.Due.EachDue(ctx, before, expireBatch, func(project string, id domain.ID) error {
 		due = append(due, payment{project: project, id: id})
 		return nil
 	})

@@ -23,8 +23,7 @@ type Details interface {
 // there to the pass before, the first one of all to the first payment: so nothing is left out after an
 // outage or a restart.
 type retention struct {
-	details Details
-	now     func() time.Time
+	Config
 	trouble health.State
 	done    map[string]domain.Instant // by project: of all payments created before, they are erased
 }
@@ -38,7 +37,7 @@ const (
 )
 
 func newRetention(c Config) *retention {
-	return &retention{details: c.Details, now: c.Now, trouble: health.State{Log: c.Log, Part: "retention"}, done: make(map[string]domain.Instant)}
+	return &retention{Config: c, trouble: health.State{Log: c.Log, Part: "retention"}, done: make(map[string]domain.Instant)}
 }
 
 func (r *retention) run(ctx context.Context) error {
@@ -47,7 +46,7 @@ func (r *retention) run(ctx context.Context) error {
 
 // pass erases what is overdue in all projects.
 func (r *retention) pass(ctx context.Context) (pause time.Duration, err error) {
-	kept, err := r.details.Kept(ctx)
+	kept, err := r.Details.Kept(ctx)
 	if err != nil {
 		return retainEvery, err
 	}
@@ -60,10 +59,10 @@ func (r *retention) pass(ctx context.Context) (pause time.Duration, err error) {
 
 // erase erases what is overdue in a project.
 func (r *retention) erase(ctx context.Context, project string, days int) error {
-	before := domain.InstantOf(r.now().Add(-time.Duration(days) * 24 * time.Hour))
+	before := domain.InstantOf(r.Now().Add(-time.Duration(days) * 24 * time.Hour))
 	for behind := (domain.ID{}); ; {
 		began := time.Now()
-		last, err := r.details.EraseOverdue(ctx, project, days, before, behind)
+		last, err := r.Details.EraseOverdue(ctx, project, days, before, behind)
 		if err != nil {
 			return err
 		}

@@ -19,11 +19,7 @@ import (
 type router struct {
 	executor
 
-	table func() (inUse, paused domain.RoutingTable)
-	again <-chan struct{}
-	held  prometheus.Counter
-
-	unrouted UnroutedView
+	held prometheus.Counter
 }
 
 const (
@@ -33,8 +29,8 @@ const (
 
 func newRouter(c Config) *router {
 	return &router{
-		executor: executorOf(c), table: c.Table, again: c.Again, unrouted: c.Unrouted,
-		held: health.Counter(c.Metrics, "payledger_router_held_total", "Payments that had to wait because every route that takes them was paused."),
+		executor: executorOf(c),
+		held:     health.Counter(c.Metrics, "payledger_router_held_total", "Payments that had to wait because every route that takes them was paused."),
 	}
 }
 
@@ -51,7 +47,7 @@ func (r *router) run(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			after = seen
-		case <-r.again:
+		case <-r.Again:
 			after = 0
 		case <-ctx.Done():
 		}
@@ -64,7 +60,7 @@ func (r *router) run(ctx context.Context) error {
 func (r *router) routeWaiting(ctx context.Context, after, seen eventstore.Position) (eventstore.Position, error) {
 	for {
 		var waiting []payment
-		err := r.unrouted.EachUnrouted(ctx, after, routerBatch, func(created eventstore.Position, project string, id domain.ID) error {
+		err := r.Unrouted.EachUnrouted(ctx, after, routerBatch, func(created eventstore.Position, project string, id domain.ID) error {
 			waiting = append(waiting, payment{project, id, created})
 			return nil
 		})
@@ -74,14 +70,14 @@ func (r *router) routeWaiting(ctx context.Context, after, seen eventstore.Positi
 		case health.Ends(err):
 			return after, err
 		case err != nil:
-			r.log.Error().Err(err).Msg("the payments that wait for a route cannot be listed; it is tried until they can")
+			r.payments.Error().Err(err).Msg("the payments that wait for a route cannot be listed; it is tried until they can")
 			health.Pause(ctx, restAfter)
 			continue
 		case len(waiting) == 0:
 			return after, nil
 		}
 		err = r.executeAll(ctx, waiting, "a payment was not given a route", func(domain.ID) domain.PaymentCommand {
-			inUse, paused := r.table()
+			inUse, paused := r.Table()
 			return domain.AssignRoute{Table: inUse, Paused: paused}
 		}, func(p payment, done eventstore.Result[domain.Payment]) {
 			if done.Event == nil && done.State.Status == domain.Created && p.created > seen {

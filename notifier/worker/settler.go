@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"payledger/domain"
 	"payledger/domain/settlement"
@@ -35,11 +32,7 @@ type SettlementView interface {
 // is recorded of the payments as soon as they are paid. It keeps in memory what may still come, and
 // finds that again at its start, so nothing is left out after an outage or a restart.
 type settler struct {
-	ledger eventstore.Ledger
-	ids    *domain.IDs
-	views  SettlementView
-	lock   sync.Locker // held while lines are recorded
-	log    zerolog.Logger
+	Config
 
 	trouble health.State
 
@@ -68,8 +61,7 @@ const (
 
 func newSettler(c Config) *settler {
 	return &settler{
-		ledger: c.Ledger, ids: c.IDs, views: c.Settlements, lock: c.Settling, log: c.Log,
-		trouble: health.State{Log: c.Log, Part: "matching of settlement lines"},
+		Config: c, trouble: health.State{Log: c.Log, Part: "matching of settlement lines"},
 		unknown: make(map[string][]inBook), disputes: make(map[string][]inBook),
 	}
 }
@@ -81,7 +73,7 @@ func (s *settler) run(ctx context.Context) error {
 
 // step does what the log has brought since the last one.
 func (s *settler) step(ctx context.Context) error {
-	upTo, err := s.ledger.Store.Last(ctx)
+	upTo, err := s.Ledger.Store.Last(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,8 +100,8 @@ func (s *settler) begin(ctx context.Context, upTo eventstore.Position) error {
 	clear(s.unknown)
 	clear(s.disputes)
 	s.due = nil
-	err := s.views.EachBook(ctx, func(stream eventstore.Stream) error {
-		for r, err := range s.ledger.Store.Load(ctx, stream) {
+	err := s.Settlements.EachBook(ctx, func(stream eventstore.Stream) error {
+		for r, err := range s.Ledger.Store.Load(ctx, stream) {
 			if err != nil {
 				return err
 			}
@@ -131,7 +123,7 @@ func (s *settler) begin(ctx context.Context, upTo eventstore.Position) error {
 // follow reads on. Outcomes are of no matter while nothing waits for one: a line that is read later
 // is looked up then.
 func (s *settler) follow(ctx context.Context) error {
-	for r, err := range s.ledger.Store.Scan(ctx, s.at, eventstore.Filter{}) {
+	for r, err := range s.Ledger.Store.Scan(ctx, s.at, eventstore.Filter{}) {
 		if err != nil {
 			return err
 		}
@@ -159,7 +151,7 @@ func (s *settler) fold(r eventstore.Stored) error {
 	if !lines && (r.Stream.Kind != eventstore.KindPayment || len(s.unknown)+len(s.disputes) == 0) {
 		return nil
 	}
-	event, err := s.ledger.Codec.Event(r)
+	event, err := s.Ledger.Codec.Event(r)
 	if err != nil {
 		return err
 	}
@@ -221,14 +213,14 @@ func (s *settler) match(ctx context.Context, one inBook) error {
 	if err != nil || !slices.Contains(s.unknown[l.Reference], one) {
 		return err
 	}
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.Settling.Lock()
+	defer s.Settling.Unlock()
 	route, report, _ := settlement.ParseID(one.stream.ID)
-	p, err := s.views.PaymentOfLine(ctx, route, l.Line)
+	p, err := s.Settlements.PaymentOfLine(ctx, route, l.Line)
 	if err != nil || p.Status == "" {
 		return err
 	}
-	cleared, err := s.views.Cleared(ctx, p.ID)
+	cleared, err := s.Settlements.Cleared(ctx, p.ID)
 	if err != nil || !l.Names(p) || settlement.Judge(route, l.Line, p, cleared.Of(l.Line)) != settlement.Settled {
 		return err
 	}
@@ -236,7 +228,7 @@ func (s *settler) match(ctx context.Context, one inBook) error {
 		s.stream, s.last = one.stream, eventstore.Stored{}
 		s.book = settlement.Book{Project: one.stream.Project, Route: route, Report: report}
 	}
-	if s.book, s.last, err = eventstore.FoldAfter(ctx, s.ledger, s.stream, s.book, s.last); err != nil {
+	if s.book, s.last, err = eventstore.FoldAfter(ctx, s.Ledger, s.stream, s.book, s.last); err != nil {
 		s.stream = eventstore.Stream{}
 		return s.refused(ctx, p, err)
 	}
@@ -246,9 +238,9 @@ func (s *settler) match(ctx context.Context, one inBook) error {
 	if err != nil {
 		return s.refused(ctx, p, err)
 	}
-	commit, err := s.ledger.Commit(s.stream, s.last, e, eventstore.Order{EventID: s.ids.Next(), Patient: true})
+	commit, err := s.Ledger.Commit(s.stream, s.last, e, eventstore.Order{EventID: s.IDs.Next(), Patient: true})
 	if err == nil {
-		_, err = eventstore.AppendOne(ctx, s.ledger.Store, commit)
+		_, err = eventstore.AppendOne(ctx, s.Ledger.Store, commit)
 	}
 	return s.refused(ctx, p, err)
 }
@@ -256,7 +248,7 @@ func (s *settler) match(ctx context.Context, one inBook) error {
 // record records of a payment what the lines of its disputes say, once its outcome is known.
 func (s *settler) record(ctx context.Context, payment string) error {
 	id, _ := domain.ParseID(payment)
-	p, found, err := s.views.Payment(ctx, id)
+	p, found, err := s.Settlements.Payment(ctx, id)
 	if err != nil || found && !p.Status.Final() {
 		return err
 	}
@@ -269,8 +261,8 @@ func (s *settler) record(ctx context.Context, payment string) error {
 		if !ok {
 			continue
 		}
-		done, err := eventstore.Execute(ctx, s.ledger, eventstore.PaymentStream(p.Project, p.ID), domain.Payment{Project: p.Project, ID: p.ID},
-			domain.PaymentCommand(domain.ApplySignal{Signal: signal}), eventstore.Order{EventID: s.ids.Next(), Patient: true})
+		done, err := eventstore.Execute(ctx, s.Ledger, eventstore.PaymentStream(p.Project, p.ID), domain.Payment{Project: p.Project, ID: p.ID},
+			domain.PaymentCommand(domain.ApplySignal{Signal: signal}), eventstore.Order{EventID: s.IDs.Next(), Patient: true})
 		if err := s.refused(ctx, p, err); err != nil {
 			return err
 		}
@@ -291,6 +283,6 @@ func (s *settler) refused(ctx context.Context, p domain.Payment, err error) erro
 	if refusal, ok := errors.AsType[*domain.Refusal](err); ok && refusal.Code == domain.SettlementLineNotFound || errors.As(err, new(*domain.UnrecordedError)) {
 		return nil // it was resolved meanwhile, or the payment has too many refusals
 	}
-	s.log.Error().Err(err).Str("project", p.Project).Str("payment", p.ID.String()).Msg("a line of a settlement report was not matched with its payment")
+	s.Log.Error().Err(err).Str("project", p.Project).Str("payment", p.ID.String()).Msg("a line of a settlement report was not matched with its payment")
 	return nil
 }

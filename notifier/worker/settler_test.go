@@ -351,7 +351,7 @@ func TestSettlerMatchesLater(t *testing.T) {
 	b.settle(eventstore.KindInstallation, "resolved", settlement.ResolveLine{Number: 1, To: settlement.WriteOff, Reason: "x"})
 
 	failing := &bustest.Failing{Store: b.Store, Left: make(chan error, 9)}
-	s.ledger.Store = failing
+	s.Ledger.Store = failing
 	for range 4 { // the disk is full, and another was first
 		failing.Left <- eventstore.ErrFull
 		if err := s.step(t.Context()); !errors.Is(err, eventstore.ErrFull) {
