@@ -50,19 +50,19 @@ func ParseKey(key string) (*domain.Digest, error) {
 }
 
 // claim is what a key is claimed with. The fingerprint is a MAC of
-// method, path and the normalised members of the command, each preceded by
+// the method, the path and the normalised members of the command, each preceded by
 // its length, so that no two commands run together. Its definition must not
 // change while keys are remembered. Without the key of the installation nobody can
 // guess from it what a payment was for, once that is erased. before is the plain SHA-256 of the
 // same, which was the fingerprint while logs had format 5 or an older one.
-func (a *API) claim(key *domain.Digest, method, path string, members ...string) (c *eventstore.Claim, before domain.Digest) {
+func (a *API) claim(key *domain.Digest, path string, members ...string) (c *eventstore.Claim, before domain.Digest) {
 	if key == nil {
 		return nil, before
 	}
 	var room [512]byte // for most
 	b := room[:0]
 	add := func(m string) { b = append(binary.BigEndian.AppendUint64(b, uint64(len(m))), m...) }
-	add(method)
+	add(http.MethodPost)
 	add(path)
 	for _, m := range members {
 		add(m)

@@ -34,19 +34,13 @@ type Created[Object any] struct {
 	Replayed bool
 }
 
-// reply answers a POST to a collection: 201, the first time and every time the same
+// create answers a POST to a collection: 201, the first time and every time the same
 // request comes again with its idempotency key.
-func (c *Created[Object]) reply(x *edge.Exchange, collection string) error {
-	x.Header().Set("Location", x.Outside(collection+"/"+c.ID.String()))
-	if c.Replayed {
-		x.Header().Set("Idempotent-Replayed", "true")
-	}
-	return x.Reply(http.StatusCreated, &c.Object)
-}
-
-// CreatePayment answers POST /v1/payments.
-func (h Handlers) CreatePayment(x *edge.Exchange) error {
-	req, err := readPayment(x.Body)
+func create[Request, Object any](
+	x *edge.Exchange, collection string, read func([]byte) (Request, error),
+	do func(context.Context, Caller, Request, *domain.Digest) (Created[Object], error),
+) error {
+	req, err := read(x.Body)
 	if err != nil {
 		return err
 	}
@@ -54,11 +48,20 @@ func (h Handlers) CreatePayment(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	made, err := h.api.CreatePayment(x.Context(), CallerOf(x), req, key)
+	made, err := do(x.Context(), CallerOf(x), req, key)
 	if err != nil {
 		return err
 	}
-	return made.reply(x, PaymentsPath)
+	x.Header().Set("Location", x.Outside(collection+"/"+made.ID.String()))
+	if made.Replayed {
+		x.Header().Set("Idempotent-Replayed", "true")
+	}
+	return x.Reply(http.StatusCreated, &made.Object)
+}
+
+// CreatePayment answers POST /v1/payments.
+func (h Handlers) CreatePayment(x *edge.Exchange) error {
+	return create(x, PaymentsPath, readPayment, h.api.CreatePayment)
 }
 
 // CreatePayment makes a payment. A key (nil: none) that was used before leads
@@ -76,7 +79,7 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 		return made, edge.InOrder(edge.Merge(faults, cmd.CheckSettings()))
 	}
 	id, event := a.cfg.IDs.Pair()
-	claimed, before := a.claim(key, http.MethodPost, PaymentsPath,
+	claimed, before := a.claim(key, PaymentsPath,
 		cmd.Amount.String(), string(cmd.Currency), presence(cmd.Description), string(cmd.Payload))
 	cmd.At = domain.IDTime(event)
 	cmd.Link = domain.Link{Base: a.cfg.PublicURL, KeyVersion: a.cfg.Links.Current(), Render: renderVersion}

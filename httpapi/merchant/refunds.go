@@ -3,7 +3,6 @@ package merchant
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"payledger/domain"
 	"payledger/domain/projects"
@@ -14,19 +13,7 @@ import (
 
 // CreateRefund answers POST /v1/refunds.
 func (h Handlers) CreateRefund(x *edge.Exchange) error {
-	req, err := readRefund(x.Body)
-	if err != nil {
-		return err
-	}
-	key, err := idempotencyKey(x.Request.Header)
-	if err != nil {
-		return err
-	}
-	made, err := h.api.CreateRefund(x.Context(), CallerOf(x), req, key)
-	if err != nil {
-		return err
-	}
-	return made.reply(x, RefundsPath)
+	return create(x, RefundsPath, readRefund, h.api.CreateRefund)
 }
 
 // CreateRefund asks for a payment to be returned in full. A key (nil: none)
@@ -45,7 +32,7 @@ func (a *API) CreateRefund(ctx context.Context, c Caller, req RefundRequest, key
 	// still looked up first.
 	payment, _ := domain.ParseID(req.PaymentID)
 	id, event := a.cfg.IDs.Pair()
-	claimed, before := a.claim(key, http.MethodPost, RefundsPath, req.PaymentID)
+	claimed, before := a.claim(key, RefundsPath, req.PaymentID)
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(c.Project.ID, payment),
 		domain.Payment{Project: c.Project.ID, ID: payment},
 		domain.PaymentCommand(domain.CreateRefund{At: domain.IDTime(event), RefundID: id, Idempotency: remembered(claimed)}),
