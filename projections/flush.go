@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"syscall"
@@ -81,11 +82,7 @@ func (e *Engine) seal() bool {
 
 // flushEvery flushes until ctx ends or the engine fails.
 func (e *Engine) flushEvery(ctx context.Context) {
-	every := e.config.FlushEvery
-	if every <= 0 {
-		every = time.Second
-	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(cmp.Or(e.config.FlushEvery, time.Second))
 	defer tick.Stop()
 	for {
 		select {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,12 +158,9 @@ func (h demoHook) onThisMachine() (addr string, ok bool) {
 	if err != nil || u.Scheme != "http" {
 		return "", false
 	}
-	host, port := u.Hostname(), u.Port()
+	host := u.Hostname()
 	if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() {
 		return "", false
 	}
-	if port == "" {
-		port = "80"
-	}
-	return net.JoinHostPort(host, port), true
+	return net.JoinHostPort(host, cmp.Or(u.Port(), "80")), true
 }

@@ -120,9 +120,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if len(c.Key) == 0 {
 		return nil, errors.New("the cluster's key is missing")
 	}
-	if c.LostAfter == 0 {
-		c.LostAfter = lostTime
-	}
+	c.LostAfter = cmp.Or(c.LostAfter, lostTime)
 	s := &Store{
 		config: c, began: time.Now(), decisions: make(chan decide, 1), reads: map[uint64]chan bool{}, asked: map[uint64]chan *bolt.Tip{}, askers: map[string]asker{},
 		stopFeed: func() {}, twiceServed: make(chan struct{}),

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -36,9 +37,7 @@ func (t problems) of(err error) wire.Problem {
 	}
 	p.Type = t.base + "/problems/" + string(row.Code)
 	p.Title, p.Status = row.Title, row.Status
-	if p.Detail == "" {
-		p.Detail = row.detail
-	}
+	p.Detail = cmp.Or(p.Detail, row.detail)
 	return p
 }
 

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -45,12 +46,7 @@ func (x *Exchange) Query(known ...string) (Query, error) {
 // ParseQuery refuses parameters that are not known or are there twice.
 func ParseQuery(values url.Values, known ...string) (Query, error) {
 	q := make(Query, len(values))
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch all := values[name]; {
 		case !slices.Contains(known, name):
 			near := nearest(name, known)

@@ -17,15 +17,11 @@ import (
 
 // EraseDetails answers POST /v1/payments/{id}/erase.
 func (h Handlers) EraseDetails(x *edge.Exchange) error {
-	reason := ""
-	err := edge.ReadObject(x.Body, edge.Field{Name: "reason", Required: true, Read: edge.Text(func(s string) domain.FieldErrors {
-		reason = s
-		return nil
-	})})
-	if err != nil {
+	var reason *string
+	if err := edge.ReadObject(x.Body, edge.Field{Name: "reason", Required: true, Read: edge.TextTo(&reason)}); err != nil {
 		return err
 	}
-	p, err := h.api.EraseDetails(x.Context(), CallerOf(x), x.Vars["id"], reason)
+	p, err := h.api.EraseDetails(x.Context(), CallerOf(x), x.Vars["id"], *reason)
 	return x.Answer(p.Object(), err)
 }
 

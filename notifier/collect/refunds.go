@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,10 +99,7 @@ func (c *Collector) refunds(ctx context.Context, conn connector.Connector, p dom
 // refunded signals the provider's last word on a refund; before that it is nothing.
 // Of one that has succeeded here it is of interest that its money came back.
 func (c *Collector) refunded(ctx context.Context, p domain.Payment, r domain.Return, st connector.RefundState) error {
-	s := domain.Signal{Reference: st.Reference, RefundID: &r.ID, Amount: st.Amount, Currency: st.Currency}
-	if s.Reference == "" {
-		s.Reference = r.ID.String()
-	}
+	s := domain.Signal{Reference: cmp.Or(st.Reference, r.ID.String()), RefundID: &r.ID, Amount: st.Amount, Currency: st.Currency}
 	reason := ""
 	switch {
 	case st.Phase == connector.Open, r.Returned, r.Status.Final() && (r.Status != domain.RefundSucceeded || st.Phase != connector.Closed):

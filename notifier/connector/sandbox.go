@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -49,10 +50,7 @@ func (s *Sandbox) send(ctx context.Context, p domain.Payment, sig domain.Signal)
 			return domain.SignalReply{}, &domain.Refusal{Code: domain.NotSimulated}
 		}
 	}
-	sig.Route, sig.Amount, sig.Currency = p.Route, p.Amount, p.Currency
+	sig.Route, sig.Amount, sig.Currency = cmp.Or(p.Route, domain.SandboxRoute), p.Amount, p.Currency
 	sig.StartedAt = max(domain.InstantOf(s.now()), p.CreatedAt)
-	if sig.Route == "" {
-		sig.Route = domain.SandboxRoute
-	}
 	return s.signals.Send(ctx, p.Project, p.ID, sig, bus.Said{})
 }

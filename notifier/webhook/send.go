@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -87,12 +88,7 @@ type Request struct {
 
 // NewSender returns a Sender, which lives until Close.
 func NewSender(c Config) *Sender {
-	if c.UserAgent == "" {
-		c.UserAgent = "payledger"
-	}
-	if c.Requests == 0 {
-		c.Requests = DefaultRequests
-	}
+	c.UserAgent, c.Requests = cmp.Or(c.UserAgent, "payledger"), cmp.Or(c.Requests, DefaultRequests)
 	idle, spare := min(maxIdle, c.Requests), c.Requests/4
 	s := &Sender{config: c, sockets: make(chan struct{}, c.Requests+idle+spare), spare: make(chan struct{}, spare)}
 	s.closed, s.close = context.WithCancel(context.Background()) //nolint:forbidigo // Close ends it

@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"payledger/domain"
@@ -67,11 +68,7 @@ func (v *Views) apply() {
 	if len(v.pending) == 0 {
 		return
 	}
-	all := make([]*update, 0, len(v.pending))
-	for _, u := range v.pending {
-		all = append(all, u)
-	}
-	slices.SortFunc(all, func(a, b *update) int { return a.after.Payment.ID.Compare(b.after.Payment.ID) })
+	all := slices.SortedFunc(maps.Values(v.pending), func(a, b *update) int { return a.after.Payment.ID.Compare(b.after.Payment.ID) })
 	for _, one := range v.ofPayments {
 		for _, u := range all {
 			one.update(u.before, u.after)

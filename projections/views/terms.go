@@ -67,12 +67,9 @@ func appendTerms(terms []string, text string) []string {
 // simple reports whether a text consists only of ASCII and Russian letters, whose word boundaries,
 // case and composition need no Unicode tables.
 func simple(text string) bool {
-	for _, r := range text {
-		if r >= utf8.RuneSelf && (r < 'А' || r > 'я') && r != 'Ё' && r != 'ё' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r >= utf8.RuneSelf && (r < 'А' || r > 'я') && r != 'Ё' && r != 'ё'
+	})
 }
 
 func simpleTerms(terms []string, text string) []string {

@@ -7,8 +7,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -128,10 +130,8 @@ func (n *Node) takeLog(ctx context.Context) error {
 func (n *Node) Start(ctx context.Context, nats embedded.Config) (err error) {
 	nats.Dir = n.config.Dir.ClusterNATS()
 	nats.Cluster = &embedded.Cluster{
-		Name: n.Ledger.String(), Node: n.Node, Own: n.Own(), Listen: n.config.Listen, TLS: n.tls, PeerProtocol: peer.Protocol,
-	}
-	for _, address := range n.Peers() {
-		nats.Cluster.Peers = append(nats.Cluster.Peers, address)
+		Name: n.Ledger.String(), Node: n.Node, Own: n.Own(), Peers: slices.Collect(maps.Values(n.Peers())),
+		Listen: n.config.Listen, TLS: n.tls, PeerProtocol: peer.Protocol,
 	}
 	n.Server, err = embedded.Start(nats)
 	switch at := cmp.Or(n.config.Listen, n.Own()); {

@@ -4,6 +4,7 @@ package receive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,13 +160,9 @@ func (r *Receiver) take(w http.ResponseWriter, req *http.Request, body []byte, n
 }
 
 func reply(w http.ResponseWriter, n notification) {
-	text := n.Note
-	if text == "" {
-		text = "accepted"
-	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(n.Answered)
-	_, _ = io.WriteString(w, text+"\n") // a sender that has gone tries again
+	_, _ = io.WriteString(w, cmp.Or(n.Note, "accepted")+"\n") // a sender that has gone tries again
 }
 
 // pass forwards a request and answers with the response.

@@ -3,6 +3,7 @@ package reports
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/csv"
 	"errors"
@@ -185,10 +186,7 @@ func (in *reading) open(r io.Reader) {
 		}
 	}
 	in.line = max(in.line-1, 1)
-	if missing == "" {
-		missing = "the file is empty"
-	}
-	in.refuse(-1, "no header: %s", missing)
+	in.refuse(-1, "no header: %s", cmp.Or(missing, "the file is empty"))
 }
 
 // isHeader takes a line as the header, or says why it is none.

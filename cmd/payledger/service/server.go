@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,8 @@ func (a *app) listen(ctx context.Context) (part process.Part, err error) {
 		return part, err
 	}
 	a.startedAt = domain.InstantOf(time.Now())
-	a.at = Addresses{BaseURL: a.PublicURL, Data: string(a.dir), VerifierKey: a.signed.Key.VerifierKey()}
-	if a.at.BaseURL == "" {
-		a.at.BaseURL = "http://" + process.Reachable(a.listener.Addr())
+	a.at = Addresses{
+		BaseURL: cmp.Or(a.PublicURL, "http://"+process.Reachable(a.listener.Addr())), Data: string(a.dir), VerifierKey: a.signed.Key.VerifierKey(),
 	}
 	part.Stop = func() error {
 		if err := a.listener.Close(); !errors.Is(err, net.ErrClosed) {
