@@ -20,7 +20,7 @@ func BenchmarkCodec(b *testing.B) {
 			domain.TypeRefundCreated, domain.TypeRefundSucceeded:
 			r := sampled(e.Sample, nil)
 			var err error
-			if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, e.Sample); err != nil {
+			if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, e.Sample); err != nil {
 				b.Fatal(err)
 			}
 			all, events = append(all, r), append(events, e.Sample)
@@ -30,7 +30,7 @@ func BenchmarkCodec(b *testing.B) {
 		"valid":  func(i int) bool { return jsontext.Value(all[i].Body).IsValid() },
 		"decode": func(i int) bool { _, err := c.Decode(all[i]); return err == nil },
 		"encode": func(i int) bool {
-			_, err := c.Encode(all[i].Stream, all[i].Sequence, all[i].Commit, events[i])
+			_, err := c.Encode(all[i].Stream, all[i].Sequence, all[i].Commit, Cause{}, events[i])
 			return err == nil
 		},
 	} {

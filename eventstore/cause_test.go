@@ -27,7 +27,7 @@ func TestCauseInTheLine(t *testing.T) {
 		for _, e := range EventTypes() {
 			r := sampled(e.Sample, nil)
 			var err error
-			if r.Body, err = c.encode(r.Stream, r.Sequence, r.Commit, why, e.Sample); err != nil {
+			if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, why, e.Sample); err != nil {
 				t.Fatal(err)
 			}
 			if got := CauseOf(r.Body); got != why {
@@ -36,7 +36,7 @@ func TestCauseInTheLine(t *testing.T) {
 			if _, event := c.decodeOwn(r); event == nil {
 				t.Errorf("%s: the quick way does not read its own line", e.Name)
 			}
-			plain, err := c.Encode(r.Stream, r.Sequence, r.Commit, e.Sample)
+			plain, err := c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, e.Sample)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestCauseInTheLine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := c.Encode(r.Stream, r.Sequence, r.Commit, got)
+			again, err := c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, got)
 			if err != nil || !bytes.Equal(again, plain) {
 				t.Errorf("%s: %s, want %s", e.Name, again, plain)
 			}
@@ -58,7 +58,7 @@ func TestWrongCauses(t *testing.T) {
 	t.Parallel()
 	c, e := NewCodec(), projects.ProjectDisabled{}
 	r := sampled(e, nil)
-	good, err := c.Encode(r.Stream, r.Sequence, r.Commit, e)
+	good, err := c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestWrongCauses(t *testing.T) {
 		}
 	}
 	for _, why := range []Cause{{Actor: "a\"b"}, {Trace: "x"}, {Actor: "a\nb"}} {
-		if line, err := c.encode(r.Stream, 1, r.Commit, why, e); err == nil {
+		if line, err := c.Encode(r.Stream, 1, r.Commit, why, e); err == nil {
 			t.Errorf("%+v was encoded: %s", why, line)
 		}
 	}
@@ -102,7 +102,7 @@ func TestCauseOfAnyLine(t *testing.T) {
 		tricky := rapid.SampledFrom([]string{"x", `","at":"2026-11-20T10:19:02.400Z","actor":"evil","data":`, `,"actor":"evil"`})
 		s := Stream{Project: tricky.Draw(t, "project"), Kind: tricky.Draw(t, "kind"), ID: tricky.Draw(t, "id")}
 		e := projects.ProjectRegistered{Name: tricky.Draw(t, "name"), Settings: domain.DefaultSettings()}
-		body, err := c.encode(s, 1, domain.ID{1}, why, e)
+		body, err := c.Encode(s, 1, domain.ID{1}, why, e)
 		if err != nil {
 			t.Fatal(err)
 		}

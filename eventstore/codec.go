@@ -75,12 +75,8 @@ func NewCodec() *Codec {
 }
 
 // Encode encodes the event as record number sequence of the stream. The event's
-// time is the time in its id; it has no cause. Details that the event commits to are left out.
-func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) ([]byte, error) {
-	return c.encode(s, sequence, id, Cause{}, e)
-}
-
-func (c *Codec) encode(s Stream, sequence uint64, id domain.ID, why Cause, e domain.Event) ([]byte, error) {
+// time is the time in its id. Details that the event commits to are left out.
+func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, why Cause, e domain.Event) ([]byte, error) {
 	t, ok := c.byName[e.Type()]
 	if !ok {
 		return nil, fmt.Errorf("encoding event %q: not in the registry of events", e.Type())

@@ -107,7 +107,7 @@ func TestCodecRoundTrip(t *testing.T) {
 				r := sampled(want, nil)
 				r.Details = details
 				r.Stream.ID, r.Sequence = texts(t, "stream"), rapid.Uint64().Draw(t, "sequence")
-				body, err := c.Encode(r.Stream, r.Sequence, r.Commit, want)
+				body, err := c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, want)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -133,7 +133,7 @@ func TestDecodeReadsAnyOrder(t *testing.T) {
 	c := NewCodec()
 	for _, e := range EventTypes() {
 		r := sampled(e.Sample, nil)
-		body, err := c.Encode(r.Stream, r.Sequence, r.Commit, e.Sample)
+		body, err := c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, e.Sample)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestCodecKeepsBytes(t *testing.T) {
 		description := "quotes \" ' \\, tags <b>&, \u2028, \U0001F600, e\u0301"
 		e := domain.PaymentCreated{Amount: 1, Currency: "RUB", Description: &description, Payload: domain.JSON(payload)}
 		r := sampled(e, nil)
-		body, err := c.Encode(r.Stream, r.Sequence, r.Commit, e)
+		body, err := c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, e)
 		if err != nil {
 			t.Errorf("%s: %v", payload, err)
 			continue
@@ -183,7 +183,7 @@ func TestCodecKeepsBytes(t *testing.T) {
 			t.Errorf("%s is kept apart as %s: %v", payload, details, err)
 			continue
 		}
-		if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, apart); err != nil || bytes.Contains(r.Body, []byte("quotes")) {
+		if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, apart); err != nil || bytes.Contains(r.Body, []byte("quotes")) {
 			t.Errorf("the body of a payment whose details are kept apart: %s, %v", r.Body, err)
 		}
 		r.Details = details
@@ -209,7 +209,7 @@ func TestEncodeRefuses(t *testing.T) {
 		"an invalid reference":    domain.PaymentPaid{Signal: domain.Signal{Reference: invalid, Amount: 1}},
 	} {
 		r := sampled(e, nil)
-		if b, err := NewCodec().Encode(r.Stream, r.Sequence, r.Commit, e); err == nil {
+		if b, err := NewCodec().Encode(r.Stream, r.Sequence, r.Commit, Cause{}, e); err == nil {
 			t.Errorf("%s is encoded as %s", what, b)
 		}
 	}
@@ -226,7 +226,7 @@ func TestDecodeRefuses(t *testing.T) {
 	c := NewCodec()
 	e := domain.PaymentRouteAssigned{Route: "sandbox"}
 	good := sampled(e, nil)
-	body, err := c.Encode(good.Stream, good.Sequence, good.Commit, e)
+	body, err := c.Encode(good.Stream, good.Sequence, good.Commit, Cause{}, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func FuzzDecode(f *testing.F) {
 	c := NewCodec()
 	for _, e := range EventTypes() {
 		r := sampled(e.Sample, nil)
-		body, err := c.Encode(r.Stream, r.Sequence, r.Commit, e.Sample)
+		body, err := c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, e.Sample)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -301,7 +301,7 @@ func FuzzDecode(f *testing.F) {
 				continue
 			}
 			// A decoded event can be encoded, and is decoded to the same event again.
-			if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, got); err != nil {
+			if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, got); err != nil {
 				continue // for instance an instant after the year 9999
 			}
 			again, err := c.Decode(r)

@@ -23,7 +23,7 @@ func keptApart(t *testing.T, e domain.PaymentCreated) (domain.PaymentCreated, St
 	}
 	r := sampled(e, nil)
 	r.Details = details
-	if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, e); err != nil {
+	if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, e); err != nil {
 		t.Fatal(err)
 	}
 	return e, r

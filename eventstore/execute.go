@@ -206,7 +206,7 @@ func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, 
 	if err != nil {
 		return Commit{}, err
 	}
-	body, err := l.Codec.encode(s, last.Sequence+1, o.EventID, o.Cause, e)
+	body, err := l.Codec.Encode(s, last.Sequence+1, o.EventID, o.Cause, e)
 	if err != nil {
 		return Commit{}, err
 	}

@@ -68,7 +68,7 @@ func TestGoldenEncodings(t *testing.T) {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sampled(e.Sample, nil)
-			got, err := c.Encode(r.Stream, r.Sequence, r.Commit, e.Sample)
+			got, err := c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, e.Sample)
 			if err != nil {
 				t.Fatal(err)
 			}

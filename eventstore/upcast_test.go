@@ -15,7 +15,7 @@ import (
 func TestVersionsFromBeyond(t *testing.T) {
 	t.Parallel()
 	r := sampled(domain.PaymentRouteAssigned{Route: "sandbox"}, nil)
-	current, err := NewCodec().Encode(r.Stream, r.Sequence, r.Commit, domain.PaymentRouteAssigned{Route: "sandbox"})
+	current, err := NewCodec().Encode(r.Stream, r.Sequence, r.Commit, Cause{}, domain.PaymentRouteAssigned{Route: "sandbox"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestKeysKeepWebhooks(t *testing.T) {
 		{"3", []projects.Scope{"payments:write", "read"}, []projects.Scope{"payments:write", "read"}},
 	} {
 		issued.Scopes = c.scopes
-		body, err := NewCodec().Encode(r.Stream, r.Sequence, r.Commit, issued)
+		body, err := NewCodec().Encode(r.Stream, r.Sequence, r.Commit, Cause{}, issued)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -502,7 +502,7 @@ func (s *server) fill(m shop, n, size int) {
 	for range n {
 		id := s.cfg.IDs.Next()
 		st := eventstore.PaymentStream(m.project, id)
-		body, err := s.cfg.Ledger.Codec.Encode(st, 1, id, domain.PaymentCreated{
+		body, err := s.cfg.Ledger.Codec.Encode(st, 1, id, eventstore.Cause{}, domain.PaymentCreated{
 			Amount: 1, Currency: "RUB", Payload: domain.JSON(`{"x":"` + strings.Repeat("x", size) + `"}`),
 		})
 		if err != nil {

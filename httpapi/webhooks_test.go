@@ -387,7 +387,7 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 		}
 		id := s.cfg.IDs.Next()
 		e := projects.KeyIssued{KeyID: "key_" + id.String(), Hash: projects.HashKey(secret + version), Scopes: []projects.Scope{projects.PaymentsWrite}}
-		body, err := s.cfg.Ledger.Codec.Encode(stream, last.Sequence+1, id, e)
+		body, err := s.cfg.Ledger.Codec.Encode(stream, last.Sequence+1, id, eventstore.Cause{}, e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -315,7 +315,7 @@ func TestForeignCurrencies(t *testing.T) {
 	for i, c := range all {
 		id, event := w.IDs.Pair()
 		stream := eventstore.PaymentStream("prj_0", id)
-		body, err := w.Codec.Encode(stream, 1, event, domain.PaymentLateFunds{Reason: domain.ReasonWrongAmount, Signal: domain.Signal{
+		body, err := w.Codec.Encode(stream, 1, event, eventstore.Cause{}, domain.PaymentLateFunds{Reason: domain.ReasonWrongAmount, Signal: domain.Signal{
 			Route: "x", Outcome: domain.OutcomePaid, Reference: "r", Amount: domain.Amount(i + 1), Currency: c, StartedAt: 1,
 		}})
 		must(t, err)

@@ -67,7 +67,7 @@ func TestForeignDescriptions(t *testing.T) {
 		id, event := w.IDs.Pair()
 		ids[d] = id
 		stream := eventstore.PaymentStream("prj_0", id)
-		body, err := w.Codec.Encode(stream, 1, event, domain.PaymentCreated{
+		body, err := w.Codec.Encode(stream, 1, event, eventstore.Cause{}, domain.PaymentCreated{
 			CreatedAt: domain.IDTime(event), ExpiresAt: domain.IDTime(event), Amount: 1, Currency: "RUB", Description: &d, Payload: domain.EmptyObject(),
 		})
 		must(t, err)

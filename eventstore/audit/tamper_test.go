@@ -28,7 +28,7 @@ func renumber(records []eventstore.Stored) []eventstore.Stored {
 // forge replaces the record's event by another, correctly encoded.
 func (w *world) forge(r eventstore.Stored, e domain.Event) eventstore.Stored {
 	w.t.Helper()
-	body, err := w.ledger.Codec.Encode(r.Stream, r.Sequence, r.Commit, e)
+	body, err := w.ledger.Codec.Encode(r.Stream, r.Sequence, r.Commit, eventstore.Cause{}, e)
 	if err != nil {
 		w.t.Fatalf("%v", err)
 	}

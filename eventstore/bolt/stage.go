@@ -29,7 +29,6 @@ type staging struct {
 	bytes   []byte                // of keys and values, which bbolt needs as long as the transaction
 	newest  domain.ID
 
-	tx          *bbolt.Tx
 	meta, heads *bbolt.Bucket
 	log         *bbolt.Bucket // of records
 	headAt      *bbolt.Cursor // of heads
@@ -48,7 +47,7 @@ func (g *staging) begin(tx *bbolt.Tx, durable eventstore.Position) {
 		g.bytes = nil
 	}
 	g.durable, g.newest = durable, newestID(tx)
-	g.tx, g.meta, g.log, g.heads = tx, tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
+	g.meta, g.log, g.heads = tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
 	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
 	g.headAt = g.heads.Cursor()
 }

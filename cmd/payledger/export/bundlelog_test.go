@@ -36,7 +36,7 @@ func bundleOf(t *testing.T, n, hidden int, project string) (*Bundle, []eventstor
 	for i := range n {
 		id := ids.Next()
 		s := eventstore.PaymentStream("prj_1", ids.Next())
-		body, err := codec.Encode(s, 1, id, domain.PaymentCreated{Amount: 1050, Currency: "RUB", Payload: domain.EmptyObject()})
+		body, err := codec.Encode(s, 1, id, eventstore.Cause{}, domain.PaymentCreated{Amount: 1050, Currency: "RUB", Payload: domain.EmptyObject()})
 		if err != nil {
 			t.Fatal(err)
 		}

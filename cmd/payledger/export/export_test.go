@@ -35,7 +35,7 @@ func books(t *testing.T) (records []eventstore.Stored, m *cli.Client) {
 	add := func(s eventstore.Stream, e domain.Event) {
 		id := ids.Next()
 		sequence[s]++
-		body, err := codec.Encode(s, sequence[s], id, e)
+		body, err := codec.Encode(s, sequence[s], id, eventstore.Cause{}, e)
 		if err != nil {
 			t.Fatal(err)
 		}

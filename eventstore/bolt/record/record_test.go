@@ -159,7 +159,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 	description, at := "order-1042", domain.IDTime(event)
 	var err error
-	r.Body, err = eventstore.NewCodec().Encode(r.Stream, r.Sequence, event, domain.PaymentCreated{
+	r.Body, err = eventstore.NewCodec().Encode(r.Stream, r.Sequence, event, eventstore.Cause{}, domain.PaymentCreated{
 		CreatedAt: at, ExpiresAt: at.Add(time.Hour), Amount: 150000, Currency: domain.DefaultCurrency,
 		Description: &description, Payload: domain.JSON(`{"cart":7,"customer":"c-8841"}`),
 		Link:        domain.Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
