@@ -35,15 +35,16 @@ type Connections struct{ All, PerAddress, Webhooks int }
 // tries both kinds of addresses, and may leave one connection idle. Go has raised the limit of open
 // files to the hard one when the process started.
 func RoomFor(all, perAddress *int, log zerolog.Logger) (Connections, error) {
-	limit, limited := openFileLimit()
-	room, most := Connections{All: DefaultConnections, Webhooks: webhook.DefaultRequests}, uint64(1<<20)
-	if limited {
-		most = max(limit, ownFiles) - ownFiles
-		room.All = int(min(DefaultConnections, most/2))
-		if room.All < minConnections {
-			return room, cli.Errorf(cli.ExitFailed, "the limit of open files is %d, too few to serve: want %d or more; raise it with ulimit -n, or LimitNOFILE= of systemd",
-				limit, ownFiles+2*minConnections)
-		}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return Connections{}, cli.Errorf(cli.ExitFailed, "reading the limit of open files: %w", err)
+	}
+	limit := uint64(files.Cur) //nolint:unconvert // signed on some systems
+	most := max(limit, ownFiles) - ownFiles
+	room := Connections{All: int(min(DefaultConnections, most/2))}
+	if room.All < minConnections {
+		return room, cli.Errorf(cli.ExitFailed, "the limit of open files is %d, too few to serve: want %d or more; raise it with ulimit -n, or LimitNOFILE= of systemd",
+			limit, ownFiles+2*minConnections)
 	}
 	if n := all; n != nil {
 		if *n < 1 {
@@ -58,10 +59,7 @@ func RoomFor(all, perAddress *int, log zerolog.Logger) (Connections, error) {
 		log.Warn().Uint64("limit_of_open_files", limit).Int("max_connections", room.All).
 			Msg(fmt.Sprintf("fewer connections than usual: the limit of open files is low; %d or more is better (ulimit -n, LimitNOFILE= of systemd)", ownFiles+2*DefaultConnections))
 	}
-	if limited {
-		left := most - uint64(room.All)
-		room.Webhooks = int(min(webhook.DefaultRequests, max(minWebhooks, left/4)))
-	}
+	room.Webhooks = int(min(webhook.DefaultRequests, max(minWebhooks, (most-uint64(room.All))/4)))
 	room.PerAddress = min(maxAddressShare, max(1, room.All/4))
 	if n := perAddress; n != nil {
 		if *n < 0 {
@@ -70,11 +68,4 @@ func RoomFor(all, perAddress *int, log zerolog.Logger) (Connections, error) {
 		room.PerAddress = *n
 	}
 	return room, nil
-}
-
-// openFileLimit is how many files the process may have open, if that is limited.
-func openFileLimit() (n uint64, limited bool) {
-	var l unix.Rlimit
-	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l)
-	return uint64(l.Cur), err == nil //nolint:unconvert // signed on some systems
 }
