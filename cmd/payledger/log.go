@@ -84,7 +84,7 @@ type signedCheckpoint struct {
 
 // Run prints the checkpoint.
 func (c logCheckpointCmd) Run(a *cli.App) error {
-	return c.Reading(a, func(m *cli.Client) error {
+	return c.Holding(a, service.Options{Reading: true}, func(m *cli.Client) error {
 		signed, err := m.Text(a.Ctx, "/admin/log/checkpoint", translog.MaxCheckpoint)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@
 package signals
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,10 +114,7 @@ func New(c Config) *Enforcer {
 			"Refused signals that were only counted, because their payment has its maximum of recorded ones."),
 		sheds: health.Counter(c.Metrics, "payledger_signals_shed_total",
 			"Signals dropped without an answer because too many of their route waited."),
-		times: c.Times, backlog: maxBacklog, states: make(map[string]map[eventstore.Stream]*cachedState),
-	}
-	if c.Times == (Times{}) {
-		e.times = DefaultTimes()
+		times: cmp.Or(c.Times, DefaultTimes()), backlog: maxBacklog, states: make(map[string]map[eventstore.Stream]*cachedState),
 	}
 	health.GaugeFunc(c.Metrics, "payledger_signals_waiting",
 		"Signals that were delivered and are not finished; for long only where their payment has no route yet, or PARKED cannot be written.",

@@ -53,12 +53,6 @@ func (c Directory) Serving(a *cli.App, with string, fn func(*cli.Client) error) 
 	return fn(cli.ClientOf(d.DialSocket, a.As))
 }
 
-// Reading is Holding, for what only reads: it works on a directory that cannot be
-// written to.
-func (c Directory) Reading(a *cli.App, fn func(*cli.Client) error) error {
-	return c.Holding(a, service.Options{Reading: true}, fn)
-}
-
 // Holding runs fn with the admin interface. o says how to hold the directory if no server
 // does.
 func (c Directory) Holding(a *cli.App, o service.Options, fn func(*cli.Client) error) (err error) {
