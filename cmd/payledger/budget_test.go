@@ -26,42 +26,42 @@ type budget struct {
 
 func budgets() []budget {
 	return []budget{
-		{"payments, refunds and projects, what is said about them and why", 3996, []string{"domain", "eventstore/latefunds"}},
-		{"events are on disk before the answer", 4816, []string{"eventstore", "eventstore/bolt"}},
-		{"state follows from the log, lists and searches", 3074, []string{"projections"}},
+		{"payments, refunds and projects, what is said about them and why", 3994, []string{"domain", "eventstore/latefunds"}},
+		{"events are on disk before the answer", 4812, []string{"eventstore", "eventstore/bolt"}},
+		{"state follows from the log, lists and searches", 3065, []string{"projections"}},
 		{"books", 495, []string{"projections/books"}},
 		{"auditors verify the log", 4159, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
 		}},
-		{"backup, export, restore, and what is saved of damaged files", 2847, []string{
+		{"backup, export, restore, and what is saved of damaged files", 2850, []string{
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
-		{"money comes in at providers", 6383, []string{
+		{"money comes in at providers", 6372, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
 			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
 			"projections/views/attempts", "httpapi/admin/dispute", "cmd/payledger/admincmd/dispute",
 		}},
-		{"what providers pay out is settled line by line, whatever comes first", 2805, []string{
+		{"what providers pay out is settled line by line, whatever comes first", 2797, []string{
 			"domain/settlement", "eventstore/audit/settlement", "projections/views/settlements", "httpapi/merchant/settlements", "httpapi/admin/settlement", "httpapi/wire/settlement",
 			"cmd/payledger/settlement", "cmd/payledger/admincmd/settlement", "notifier/worker/settler",
 		}},
-		{"what providers settle is read from their reports", 650, []string{"cmd/payledger/reports"}},
+		{"what providers settle is read from their reports", 648, []string{"cmd/payledger/reports"}},
 		{"payouts are recorded", 588, []string{
 			"domain/settlement/payout", "eventstore/audit/payout", "eventstore/payouts", "httpapi/admin/payout", "httpapi/merchant/payouts", "httpapi/wire/payout", "cmd/payledger/admincmd/payout",
 		}},
-		{"what a payment was for can be erased", 564, []string{
+		{"what a payment was for can be erased", 559, []string{
 			"eventstore/details", "eventstore/audit/details", "eventstore/bolt/record/details", "eventstore/bolt/scrub", "eventstore/boltfile/scrub",
 			"httpapi/merchant/erase", "httpapi/admin/erase", "httpapi/wire/erasure", "cmd/payledger/service/scrub",
 			"notifier/worker/retention",
 		}},
-		{"outcomes of providers are judged", 1321, []string{
+		{"outcomes of providers are judged", 1313, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
-		{"webhooks", 4851, []string{
+		{"webhooks", 4845, []string{
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
@@ -69,21 +69,21 @@ func budgets() []budget {
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 			"cmd/payledger/clusternode/credentials",
 		}},
-		{"three nodes", 3789, []string{
+		{"three nodes", 3788, []string{
 			"eventstore/replog", "eventstore/bolt/batch", "httpapi/peer", "cmd/payledger/clusternode", "notifier/bus/embedded/cluster",
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2450, []string{"httpapi/merchant", "httpapi/wire"}},
-		{"one form of requests, errors and limits", 2455, []string{"httpapi/edge", "httpapi/conns", "httpapi", "httpapi/wire/strict"}},
+		{"the merchant's API", 2439, []string{"httpapi/merchant", "httpapi/wire"}},
+		{"one form of requests, errors and limits", 2446, []string{"httpapi/edge", "httpapi/conns", "httpapi", "httpapi/wire/strict"}},
 		{"payment page", 813, []string{"httpapi/checkout"}},
-		{"account", 3613, []string{
+		{"account", 3600, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},
 		{"documents", 320, []string{"httpapi/docs"}},
 		{"the operator's API", 679, []string{"httpapi/admin"}},
-		{"commands", 2364, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli"}},
-		{"composition and data directory", 2880, []string{
+		{"commands", 2356, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli"}},
+		{"composition and data directory", 2873, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},
