@@ -240,7 +240,10 @@ func TestRefundsAtProviderShow(t *testing.T) {
 		has(">Refunded by the provider</span>", ">Partly refunded by the provider</span>", "paid ₽1,100.00", "refunded ₽250.50", "after refunds ₽849.50")
 	b.open("/account/payments?lang=en").want(200).has("paid ₽1,110.00", "refunded ₽250.50", "after refunds ₽859.50")
 	b.open("/account/payments?lang=en&amount_from=500").want(200).has("paid ₽1,000.00", "refunded ₽150.50", "after refunds ₽849.50")
-	b.open("/account?lang=en").want(200).has("₽250.50", "₽859.50", "of these refunded")
+	b.open("/account?lang=en").want(200).has("₽250.50", "₽859.50", "of these refunded").
+		has("The provider returned money without our request:</strong> ₽250.50", `>Returned by the provider</span><strong class="value">₽250.50<`).
+		lacks("Money arrived that does not count", "Late funds")
+	b.open("/account/balance?lang=en").want(200).has(`>Returned by the provider</span><strong class="value">₽250.50<`).lacks(">Late funds</span>")
 	b.open("/account/payments/"+whole+"?lang=en").want(200).
 		has("Refunded by the provider</span></h1>", "The provider has returned ₽100.00 without our request.")
 	b.open("/account/payments/"+part+"?lang=en").want(200).

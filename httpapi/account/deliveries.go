@@ -16,13 +16,13 @@ type endpointPage struct {
 	pageData
 	pager
 
-	Endpoint            wire.Endpoint
-	State, Payment      string // the filters
-	States              []domain.DeliveryState
-	Filtered            bool
-	Deliveries          []domain.DeliveryObject
-	Of                  subjects
-	DocsPath, SinceHint string
+	Endpoint       wire.Endpoint
+	State, Payment string // the filters
+	States         []domain.DeliveryState
+	Filtered       bool
+	Deliveries     []domain.DeliveryObject
+	Of             subjects
+	SinceHint      string
 }
 
 // MayResend reports whether the reader can have a delivery sent again: it has ended, and not for
@@ -52,7 +52,6 @@ func (v *visit) showEndpoint() error {
 		States: domain.DeliveryStates(), Filtered: len(q) > 0,
 		SinceHint: v.config.Now().UTC().AddDate(0, 0, -1).Format("2006-01-02T15:04"),
 	}
-	p.DocsPath = p.Root + "../docs/webhooks"
 	of := func(ctx context.Context, c merchant.Caller, q url.Values) (wire.Page[domain.DeliveryObject], error) {
 		return v.Webhooks.Deliveries(ctx, c, e.ID, q)
 	}

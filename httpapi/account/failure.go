@@ -91,10 +91,9 @@ func (d *pageData) Refuse(p *wire.Problem) {
 			d.Fields[name] = fieldText(d.Locale, f)
 		}
 	}
+	d.Alert = &notice{Tone: "bad", Text: d.T("account.check_fields")}
 	if len(p.Errors) == 0 {
-		d.Alert = &notice{Tone: "bad", Text: ProblemText(d.Locale, *p)}
-	} else {
-		d.Alert = &notice{Tone: "bad", Text: d.T("account.check_fields")}
+		d.Alert.Text = ProblemText(d.Locale, *p)
 	}
 }
 

@@ -56,7 +56,7 @@ func (c currencyOverview) Busy() (all []wire.Day) {
 // Urgency is the tone of an alert.
 func (overviewPage) Urgency(a wire.Alert) string {
 	switch a.Kind {
-	case wire.AlertDisputed, wire.AlertLateFunds, wire.AlertSecret, wire.AlertUnrouted:
+	case wire.AlertDisputed, wire.AlertLateFunds, wire.AlertByHand, wire.AlertSecret, wire.AlertUnrouted:
 		return "warn"
 	}
 	return "bad"

@@ -34,11 +34,9 @@ func (v *visit) showSignIn() error {
 		return v.Leave(next)
 	}
 	page := v.signInPage(next)
-	switch v.Query("why") {
-	case "out":
-		page.Notice = &notice{"good", v.Locale.T("signin.out")}
-	case "everywhere":
-		page.Notice = &notice{"good", v.Locale.T("signin.everywhere")}
+	switch why := v.Query("why"); why {
+	case "out", "everywhere":
+		page.Notice = &notice{"good", v.Locale.T("signin." + why)}
 	case "ended":
 		page.Notice = &notice{"warn", v.Locale.T("signin.ended")}
 	}

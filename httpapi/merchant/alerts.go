@@ -32,8 +32,11 @@ func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 	}
 	for _, b := range balances.Balances {
 		kind := map[domain.Account]wire.AlertKind{domain.DisputesHeld: wire.AlertDisputed, domain.Suspense: wire.AlertLateFunds}[b.Account]
-		if kind != "" && b.Balance.Sign() != 0 {
-			amount := b.Balance.Neg()
+		amount := b.Balance.Neg()
+		if kind == wire.AlertLateFunds && amount.Sign() < 0 {
+			kind, amount = wire.AlertByHand, b.Balance
+		}
+		if kind != "" && amount.Sign() != 0 {
 			all = append(all, wire.Alert{Kind: kind, Currency: b.Currency, Amount: &amount})
 		}
 	}
@@ -54,7 +57,7 @@ func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 	for _, p := range unrouted.Payments {
 		all = append(all, wire.Alert{Kind: wire.AlertUnrouted, PaymentID: &p.ID, Since: &p.CreatedAt})
 	}
-	kinds := []wire.AlertKind{wire.AlertDisputed, wire.AlertLateFunds, wire.AlertDisabled, wire.AlertFailing, wire.AlertUndelivered, wire.AlertUnrouted, wire.AlertSecret}
+	kinds := []wire.AlertKind{wire.AlertDisputed, wire.AlertLateFunds, wire.AlertByHand, wire.AlertDisabled, wire.AlertFailing, wire.AlertUndelivered, wire.AlertUnrouted, wire.AlertSecret}
 	slices.SortStableFunc(all, func(a, b wire.Alert) int {
 		return cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind))
 	})

@@ -24,11 +24,12 @@ type Alert struct {
 
 // The alerts, the most urgent first.
 const (
-	AlertDisputed    AlertKind = "disputed"            // disputes of customers are open: currency, amount
-	AlertLateFunds   AlertKind = "late_funds"          // money came that belongs to no payment: currency, amount
-	AlertDisabled    AlertKind = "endpoint_disabled"   // endpoint_id, url, reason, since
-	AlertFailing     AlertKind = "endpoint_failing"    // endpoint_id, url, since
-	AlertUndelivered AlertKind = "undelivered"         // endpoint_id, url, count: given up, parked, held or unconfirmed
-	AlertUnrouted    AlertKind = "payments_not_routed" // payment_id of the newest, since: no route for over a minute
-	AlertSecret      AlertKind = "secret_overlap_ends" // endpoint_id, url, until
+	AlertDisputed    AlertKind = "disputed"             // disputes of customers are open: currency, amount
+	AlertLateFunds   AlertKind = "late_funds"           // money came that belongs to no payment: currency, amount
+	AlertByHand      AlertKind = "refunded_at_provider" // more was returned by another hand than came late: currency, amount
+	AlertDisabled    AlertKind = "endpoint_disabled"    // endpoint_id, url, reason, since
+	AlertFailing     AlertKind = "endpoint_failing"     // endpoint_id, url, since
+	AlertUndelivered AlertKind = "undelivered"          // endpoint_id, url, count: given up, parked, held or unconfirmed
+	AlertUnrouted    AlertKind = "payments_not_routed"  // payment_id of the newest, since: no route for over a minute
+	AlertSecret      AlertKind = "secret_overlap_ends"  // endpoint_id, url, until
 )
