@@ -130,7 +130,7 @@ func TestTotalsOfAFilteredList(t *testing.T) {
 
 func TestAlerts(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := start(t, withAccount(t))
 	m := s.merchant("")
 	in := m.session()
 	alerts := func() string {
@@ -179,6 +179,7 @@ func TestAlerts(t *testing.T) {
 	if a := v[5]; a.EndpointID != failing || *a.Until != domain.InstantOf(s.clock.Now().Add(time.Hour)) {
 		t.Errorf("%+v", a)
 	}
+	s.browser().signIn(m).open("/account?lang=en").has("Notifications were not delivered:", "cannot be sent any more, and is counted for 30 days")
 	s.clock.advance(2 * time.Hour)
 	if got := alerts(); strings.Contains(got, "secret_overlap_ends") {
 		t.Error(got)
