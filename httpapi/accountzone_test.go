@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"fmt"
+	"html"
 	"math/rand/v2"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -243,6 +245,14 @@ func TestRefundsAtProviderShow(t *testing.T) {
 	b.open("/account?lang=en").want(200).has("₽250.50", "₽859.50", "of these refunded").
 		has("The provider returned money without our request:</strong> ₽250.50", `>Returned by the provider</span><strong class="value">₽250.50<`).
 		lacks("Money arrived that does not count", "Late funds")
+	overview := b.open("/account?lang=en").Text
+	found := 0
+	for _, link := range regexp.MustCompile(`href="\./account/(payments\?refund=[^"]+)"|href="\./(payments\?refund=[^"]+)"`).FindAllStringSubmatch(overview, -1) {
+		found += len(b.open("/account/" + html.UnescapeString(link[1]+link[2])).want(200).rows())
+	}
+	if !strings.Contains(overview, `<td class="num">2</td><td class="num">₽250.50</td>`) || found != 2 {
+		t.Errorf("the overview counts other refunds than the %d that it leads to", found)
+	}
 	b.open("/account/balance?lang=en").want(200).has(`>Returned by the provider</span><strong class="value">₽250.50<`).lacks(">Late funds</span>")
 	b.open("/account/payments/"+whole+"?lang=en").want(200).
 		has("Refunded by the provider</span></h1>", "The provider has returned ₽100.00 without our request.")

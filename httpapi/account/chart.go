@@ -48,9 +48,7 @@ func (p overviewPage) chart(c wire.CurrencyOverview, id string, width, height fl
 	}
 	step := niceStep(largest)
 	most := max(step, (largest+step-1)/step*step)
-	y := func(a domain.Amount) float64 {
-		return chart.Bottom - (chart.Bottom-chart.Top)*float64(a)/float64(most)
-	}
+	y := func(a domain.Amount) float64 { return chart.Bottom - (chart.Bottom-chart.Top)*float64(a)/float64(most) }
 	for at := domain.Amount(0); at <= most; at += step {
 		t := tick{tenths(y(at)), scaleLabel(p.Locale, at, c.Currency)}
 		chart.Amounts = append(chart.Amounts, t)

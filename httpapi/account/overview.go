@@ -15,6 +15,7 @@ import (
 type currencyOverview struct {
 	wire.CurrencyOverview
 	Wide, Narrow *dailyChart
+	ByHand       bool // the provider returned some of it without our request
 }
 
 // Net is what was paid less what was refunded and lost in disputes, and what of that came back.
@@ -97,6 +98,13 @@ func (v *visit) showOverview() error {
 	v.choose(&p)
 	if c := p.Shown; c != nil {
 		c.Wide, c.Narrow = p.chart(c.CurrencyOverview, "wide", 880, 260, 12), p.chart(c.CurrencyOverview, "narrow", 340, 220, 4)
+		asked := url.Values{"refund_status": {string(domain.RefundByHand)}, "currency": {string(c.Currency)}, "created_from": {p.From}, "created_to": {p.To}}
+		v.Days(asked, "created_from", "created_to")
+		byHand, err := merchant.PageOf(v.API.Payments)(v.Ctx(), v.Caller, asked)
+		if err != nil {
+			return err
+		}
+		c.ByHand = len(byHand.Data) > 0
 	}
 	books, err := v.API.Balance(v.Ctx(), v.Caller, nil)
 	if err != nil {
@@ -119,12 +127,8 @@ func (v *visit) showOverview() error {
 // choose picks the currency of the address, else the first, and links the others and
 // the usual ranges.
 func (v *visit) choose(p *overviewPage) {
-	shown, asked := 0, domain.Currency(v.Query("currency"))
-	for i, c := range p.Currencies {
-		if c.Currency == asked {
-			shown = i
-		}
-	}
+	asked := domain.Currency(v.Query("currency"))
+	shown := max(0, slices.IndexFunc(p.Currencies, func(c wire.CurrencyOverview) bool { return c.Currency == asked }))
 	if len(p.Currencies) > 0 {
 		p.Shown = &currencyOverview{CurrencyOverview: p.Currencies[shown]}
 	}
