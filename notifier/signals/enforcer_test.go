@@ -330,7 +330,10 @@ func TestEnforcerSurvivesTheLossOfItsStreams(t *testing.T) {
 		"SIGNALS": func(ctx context.Context, js jetstream.JetStream) error {
 			return js.DeleteStream(ctx, bus.SignalsStream)
 		},
-		"PARKED": func(ctx context.Context, js jetstream.JetStream) error { return js.DeleteStream(ctx, bus.ParkedStream) },
+		"PARKED": func(ctx context.Context, js jetstream.JetStream) error {
+			healthtest.Eventually(t, "PARKED is there and is deleted", func() bool { return js.DeleteStream(ctx, bus.ParkedStream) == nil })
+			return nil
+		},
 		"consumer": func(ctx context.Context, js jetstream.JetStream) error {
 			return js.DeleteConsumer(ctx, bus.SignalsStream, bus.RouteConsumer(domain.SandboxRoute))
 		},
