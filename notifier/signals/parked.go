@@ -31,6 +31,9 @@ func (e *Enforcer) Parked() *Parked { return &Parked{conn: e.config.Conn, fill: 
 func (p *Parked) List(ctx context.Context, after uint64, reason string, limit int) (domain.ParkedPage, error) {
 	page := domain.ParkedPage{Data: []domain.ParkedSignal{}}
 	s, err := p.conn.JetStream().Stream(ctx, bus.ParkedStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // it is made soon after the start
+		return page, nil
+	}
 	if err != nil {
 		return page, fmt.Errorf("looking for the JetStream stream %s: %w", bus.ParkedStream, err)
 	}

@@ -64,6 +64,9 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	c.enforcer.parker.watch = 10 * time.Millisecond
 	healthtest.Run(t, c.enforcer.Run)
 	c.ready(t)
+	if page, err := c.enforcer.Parked().List(t.Context(), 0, "", 10); err != nil || len(page.Data) > 0 {
+		t.Errorf("none are parked: %+v, %v", page, err)
+	}
 	const all = 7000
 	c.poison(t, all, 10)
 	for _, route := range []string{domain.SandboxRoute, "bank"} { // the poison's route, too
