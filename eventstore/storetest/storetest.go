@@ -8,7 +8,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"strings"
 	"sync"
@@ -138,20 +137,19 @@ func Fails(t *testing.T, name string, create func(testing.TB) Log) {
 }
 
 func (c check) on(t testing.TB, create func(testing.TB) Log) {
-	for c.interrupted(t, create) {
+	for c.once(t, create) {
 		t.Log("another node came to lead while a group was held; the check begins again")
 	}
 }
 
-// errInterrupted ends a check that has to begin again.
-var errInterrupted = errors.New("interrupted")
+// interrupted ends a check that has to begin again.
+type interrupted struct{}
 
-func (c check) interrupted(t testing.TB, create func(testing.TB) Log) (again bool) {
+func (c check) once(t testing.TB, create func(testing.TB) Log) (again bool) {
 	s := &subject{TB: t, log: create(t), create: create}
 	defer func() {
-		if r := recover(); r == errInterrupted {
-			again = true
-		} else if r != nil {
+		r := recover()
+		if _, again = r.(interrupted); r != nil && !again {
 			panic(r)
 		}
 	}()
@@ -314,10 +312,10 @@ func (s *subject) stall() (held <-chan struct{}, release func()) {
 	held, letGo := s.log.Stall(s.store)
 	s.Cleanup(letGo)
 	return held, func() {
-		interrupted := s.log.Interrupted()
+		deposed := s.log.Interrupted()
 		letGo()
-		if interrupted {
-			panic(errInterrupted)
+		if deposed {
+			panic(interrupted{})
 		}
 	}
 }
