@@ -304,6 +304,9 @@ func FuzzDecode(f *testing.F) {
 			if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, Cause{}, got); err != nil {
 				continue // for instance an instant after the year 9999
 			}
+			if bytes.Contains(r.Body, []byte(`"0.00"`)) {
+				continue // an amount was left out: no command makes such an event, and the checker says so
+			}
 			again, err := c.Decode(r)
 			if err != nil {
 				t.Fatalf("%v: %s", err, r.Body)

@@ -136,6 +136,11 @@ func TestTampering(t *testing.T) {
 			all[2].Body = bytes.Replace(all[2].Body, []byte(`"data":{`), []byte(`"data":{"colour":"red",`), 1)
 			return all, 2
 		}},
+		"without its amount": {ImpossibleEvent, func(w *world, all records) (records, int) {
+			i := w.at(all, domain.TypePaymentCreated, 0)
+			all[i].Body = bytes.Replace(all[i].Body, []byte(`"amount":"1500.00",`), nil, 1)
+			return all, i
+		}},
 		"another time": {BadEvent, func(_ *world, all records) (records, int) {
 			all[2].Body = bytes.Replace(all[2].Body, []byte(`"at":"2026-`), []byte(`"at":"2025-`), 1)
 			return all, 2
