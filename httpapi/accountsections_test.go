@@ -509,7 +509,11 @@ func TestEventPages(t *testing.T) {
 	// Who may read the log alone sees it without descriptions, as over the API.
 	auditor := s.merchant("", "audit", "payments:write")
 	seen := auditor.pay(`{"amount":"1","description":"for Ann"}`).want(201, "").object().ID
-	s.browser().signIn(auditor).open("/account/events").want(200).has("payments/"+seen, "Payment created").lacks("for Ann")
+	b = s.browser().signIn(auditor)
+	b.open("/account/events").want(200).has("payments/"+seen, "Payment created").lacks("for Ann")
+	if to := b.open("/account").want(303).Header.Get("Location"); !strings.HasSuffix(to, "events") {
+		t.Errorf("it begins at %q", to)
+	}
 }
 
 // The account shows the limits of its project.

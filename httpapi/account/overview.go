@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -84,6 +85,9 @@ type choice struct {
 }
 
 func (v *visit) showOverview() error {
+	if key := v.Caller.Key; !key.Has(projects.Read) && key.Has(projects.Audit) { // it sees the log and nothing else
+		return v.Leave("events")
+	}
 	p := overviewPage{pageData: v.pageData(v.Locale.T("overview.title"))}
 	var err error
 	p.Overview, err = v.API.Overview(v.Ctx(), v.Caller, v.Filters("from", "to"))
