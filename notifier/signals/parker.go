@@ -88,8 +88,7 @@ func (p *parker) open(ctx context.Context) {
 	if p.isOpen() {
 		return
 	}
-	_, err := bus.OpenParked(ctx, p.config.Conn, p.stream)
-	if ctx.Err() == nil {
+	if _, err := bus.OpenParked(ctx, p.config.Conn, p.stream); ctx.Err() == nil {
 		p.set(err)
 	}
 }
