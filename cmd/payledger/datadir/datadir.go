@@ -133,6 +133,11 @@ func (d Dir) Initialise() error {
 	if err := d.Make("master.key", "log.key", "checkpoint"); err != nil {
 		return err
 	}
+	held, err := holdUnfinished(string(d))
+	if err != nil {
+		return cli.Errorf(cli.ExitInUse, "another payledger makes %s: %w", d, err)
+	}
+	defer held.Close() //nolint:errcheck // only locked
 	if _, err := os.Stat(d.MasterKey()); errors.Is(err, fs.ErrNotExist) {
 		var key [32]byte
 		rand.Read(key[:])
@@ -141,8 +146,7 @@ func (d Dir) Initialise() error {
 		}
 	}
 	if !Exists(d.LogKey()) {
-		id := domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
-		if err := d.makeLogKey(id, func(string) error { return nil }); err != nil {
+		if err := d.makeLogKey(domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next(), func(string) error { return nil }); err != nil {
 			return cli.Errorf(cli.ExitDirectory, "making the log's key: %w", err)
 		}
 	}
@@ -195,14 +199,12 @@ func (d Dir) MustExist() error {
 	if err == nil && !info.IsDir() {
 		return cli.Errorf(cli.ExitDirectory, "%s is not a directory: name the one that holds ledger.db, or a bundle or backup with --file", d)
 	}
-	_, err = os.Stat(d.Ledger())
-	if errors.Is(err, fs.ErrPermission) {
+	switch _, err = os.Stat(d.Ledger()); {
+	case errors.Is(err, fs.ErrPermission):
 		return cli.Errorf(cli.ExitDirectory, "looking for the event log: %w", err)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		if d.Clustered() {
-			return cli.Errorf(cli.ExitDirectory, "%[1]s has no ledger.db: \"payledger serve --data %[1]s\" takes it from another node", d)
-		}
+	case errors.Is(err, fs.ErrNotExist) && d.Clustered():
+		return cli.Errorf(cli.ExitDirectory, "%[1]s has no ledger.db: \"payledger serve --data %[1]s\" takes it from another node", d)
+	case errors.Is(err, fs.ErrNotExist):
 		return cli.Errorf(cli.ExitDirectory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"payledger/eventstore/bolt"
@@ -43,5 +45,33 @@ func TestInterruptedInitKeepsTheLogsKey(t *testing.T) {
 	}
 	if err := store.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestInitAtOnce has several processes make one directory: one does, and the log's key is that of the log.
+func TestInitAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		d := Dir(filepath.Join(t.TempDir(), "d"))
+		var all sync.WaitGroup
+		var made atomic.Int32
+		for range 4 {
+			all.Go(func() {
+				if d.Initialise() == nil {
+					made.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		store, err := d.Open(bolt.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.LogSigner(store.LogID()); err != nil || made.Load() != 1 {
+			t.Errorf("%d have made it: %v", made.Load(), err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
