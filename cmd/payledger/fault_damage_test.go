@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -220,5 +222,28 @@ func TestUnusableLedgers(t *testing.T) {
 	}
 	if _, errs, code := command("events", "tail", "--data", h.data); code != 0 {
 		t.Errorf("the whole file: exit code %d, %s", code, errs)
+	}
+}
+
+// TestInterruptedCommandBlamesNothing: who ends a command reads that, and neither that a file is damaged nor that a
+// server failed.
+func TestInterruptedCommandBlamesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	does(t, "init", "--data", data)
+	does(t, "project", "create", "Shop", "--data", data)
+	does(t, "backup", filepath.Join(dir, "monday"), "--data", data)
+	asked := errors.New("interrupt signal received")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(asked)
+	for _, args := range [][]string{
+		{"backup", filepath.Join(dir, "tuesday")}, {"payments", "list"}, {"verify"}, {"export"}, {"restore", filepath.Join(dir, "monday")}, {"replay", "--check"},
+	} {
+		var errs bytes.Buffer
+		code := run(ctx, append(args, "--data", data), io.Discard, &errs)
+		if code != cli.ExitFailed || errs.String() != "payledger: interrupt signal received\n" {
+			t.Errorf("%s: exit code %d\n%s", args, code, &errs)
+		}
 	}
 }

@@ -127,6 +127,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return report(stderr, cli.WithCode(cli.ExitUsage, err))
 	}
 	err = parsed.Run(app)
+	if asked := context.Cause(ctx); asked != nil && (errors.Is(err, asked) || errors.Is(err, context.Canceled)) {
+		err = asked // which is the fault of no file and no server
+	}
 	if p, refused := errors.AsType[*cli.Problem](err); refused {
 		p.Members = membersOf(parsed.Selected())
 	}
@@ -157,8 +160,7 @@ damaged or not ours, 4 data directory in use, 5 refused by the ledger, 6 address
 or not available, 7 verification failed.`
 
 func usageError(err error) error {
-	var parse *kong.ParseError
-	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil && parse.Context.Selected() != nil {
 		return cli.Errorf(cli.ExitUsage, "%w\nRun \"%s --help\" for what it takes", err, parse.Context.Selected().FullPath())
 	}
 	return cli.Errorf(cli.ExitUsage, "%w\nRun \"payledger --help\" for the commands", err)

@@ -41,7 +41,7 @@ func (r *restoring) findErasures(ctx context.Context) error {
 	if r.File == Events || slices.Contains(r.Then, Events) || r.Bus.URL == "" && !isJetStream(r.Data.NATS()) {
 		return ctx.Err()
 	}
-	if err := r.eraseAsEvents(ctx); err != nil {
+	if err := r.eraseAsEvents(ctx); err != nil && ctx.Err() == nil {
 		fmt.Fprintf(r.Stderr, "payledger: EVENTS cannot tell which details were erased later: %v\n", err)
 	}
 	return ctx.Err()
