@@ -82,7 +82,7 @@ func budgets() []budget {
 		}},
 		{"documents", 320, []string{"httpapi/docs"}},
 		{"the operator's API", 679, []string{"httpapi/admin"}},
-		{"commands", 2356, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli"}},
+		{"commands", 2357, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli"}},
 		{"composition and data directory", 2873, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+
+	"payledger/cmd/payledger/cli"
 )
 
 func TestPaymentLifeOverHTTP(t *testing.T) {
@@ -153,4 +156,20 @@ func inParallel(t testing.TB, n, atATime int, send func(int) (answer, error)) []
 		t.Fatal(err)
 	}
 	return answers
+}
+
+// TestStatusOfAServerThatHangs: "status" says so in the end, so that whoever watches a server by it learns it.
+func TestStatusOfAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	s := start(t, "demo")
+	for _, one := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		if err := s.cmd.Process.Signal(one); err != nil {
+			t.Fatal(err)
+		}
+		want := map[syscall.Signal]int{syscall.SIGSTOP: cli.ExitFailed}[one]
+		if out, code := payledger(t, "status", "--data", s.Data); code != want || want != 0 && !strings.Contains(out, "asking the server: ") {
+			t.Errorf("after %v: exit code %d\n%s", one, code, out)
+		}
+	}
+	s.stops(t)
 }

@@ -25,8 +25,8 @@ func (c Directory) Validate() error {
 	return nil
 }
 
-// Running is the client of the server that runs on the directory, nil when none
-// does. The directory is not opened.
+// Running is the client of the server that runs on the directory, nil when none does. The directory is
+// not opened. A server that hangs is not waited for longer than one takes to answer.
 func (c Directory) Running(a *cli.App) (*cli.Client, error) {
 	d := datadir.Dir(c.Data)
 	if err := d.MustExist(); err != nil {
@@ -36,7 +36,9 @@ func (c Directory) Running(a *cli.App) (*cli.Client, error) {
 	if err != nil {
 		return nil, a.Ctx.Err()
 	}
-	return cli.ClientOf(d.DialSocket, a.As), conn.Close()
+	m := cli.ClientOf(d.DialSocket, a.As)
+	m.HTTP.Timeout = 3 * datadir.AdminWait
+	return m, conn.Close()
 }
 
 // Serving runs fn with the server that runs on the directory or is about to. Where none does the

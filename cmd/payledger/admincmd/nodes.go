@@ -126,9 +126,7 @@ func (c ClusterPromote) Run(a *cli.App) error {
 		return err
 	}
 	if was != "" {
-		if err := a.Note("node " + was + " leads no more, but node " + c.Node); err != nil {
-			return err
-		}
+		_ = a.Note("node " + was + " leads no more, but node " + c.Node)
 	}
 	return a.Print(result, "node %s is the leader now\n", c.Node)
 }

@@ -1,6 +1,7 @@
 package admincmd
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -31,11 +32,9 @@ func (c Status) Run(a *cli.App) error {
 	}
 	if m == nil {
 		if a.JSON {
-			if err := a.PrintJSON(map[string]any{"running": false, "data": c.Data}); err != nil {
-				return err
-			}
+			err = a.PrintJSON(map[string]any{"running": false, "data": c.Data})
 		}
-		return fmt.Errorf("no server runs on %s", c.Data)
+		return errors.Join(err, fmt.Errorf("no server runs on %s", c.Data))
 	}
 	answer := struct {
 		Running bool   `json:"running"`
