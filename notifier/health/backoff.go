@@ -47,10 +47,7 @@ func Persist(ctx context.Context, command func() error) error {
 	b := StorePause()
 	for {
 		err := command()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		if !Passes(err) {
+		if ctx.Err() != nil || !Passes(err) {
 			return err
 		}
 		if !b.Wait(ctx) {

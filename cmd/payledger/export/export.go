@@ -125,8 +125,7 @@ func (x *Pass) ToStream(ctx context.Context, w io.Writer) (read uint64, err erro
 		return 0, err
 	}
 	var block []byte
-	read, err = x.events(ctx, x.After, func(r eventstore.Stored) error {
-		var err error
+	read, err = x.events(ctx, x.After, func(r eventstore.Stored) (err error) {
 		if block, err = x.format.render(block[:0], r); err != nil {
 			return err
 		}

@@ -153,10 +153,7 @@ func (m *merge) source(until eventstore.Position) audit.Source {
 		return func(yield func(eventstore.Stored, error) bool) {
 			for m.err == nil {
 				at := m.position()
-				if at == 0 || (until > 0 && at > until) {
-					return
-				}
-				if !yield(m.next()) {
+				if at == 0 || (until > 0 && at > until) || !yield(m.next()) {
 					return
 				}
 			}

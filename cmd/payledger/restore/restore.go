@@ -131,13 +131,12 @@ func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.mayLose(r.losses(ctx)); err != nil {
-		return err
-	}
+	losses := r.losses(ctx)
 	if len(keys.Differ) > 0 {
-		if err := r.mayLose([]string{"its " + strings.Join(keys.Differ, " and ") + " would be replaced by another"}); err != nil {
-			return err
-		}
+		losses = append(losses, "its "+strings.Join(keys.Differ, " and ")+" would be replaced by another")
+	}
+	if err := r.mayLose(losses); err != nil {
+		return err
 	}
 	// The server would not start with the key of another log. One that cannot be read it explains.
 	if key, err := r.logKey(pack); err == nil && key != nil && key.Origin() != translog.Origin(r.Log) {
@@ -168,10 +167,8 @@ func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
 // readKeys reads the file of keys, if any, before anything is changed.
 func (o Options) readKeys() (pack datadir.KeyPack, err error) {
 	name := o.Keys
-	if name == "" {
-		if _, err := os.Lstat(datadir.KeysFileOf(o.File)); err == nil {
-			name = datadir.KeysFileOf(o.File)
-		}
+	if _, err := os.Lstat(datadir.KeysFileOf(o.File)); name == "" && err == nil {
+		name = datadir.KeysFileOf(o.File)
 	}
 	if name != "" {
 		pack, err = datadir.ReadKeys(name)
@@ -267,8 +264,11 @@ func (r *restoring) mayLose(losses []string) error {
 		}
 		return nil
 	}
-	return cli.Errorf(cli.ExitRefused, "%s was left as it is: %s. With --force it is moved aside and the backup takes its place; --then %s adds all of it that can be read",
-		r.Data, strings.Join(losses, "; "), r.Data.Ledger())
+	advice := "With --force it is moved aside and the backup takes its place"
+	if r.old == nil || r.old.LogID() == r.Log {
+		advice += fmt.Sprintf("; --then %s adds all of it that can be read", r.Data.Ledger())
+	}
+	return cli.Errorf(cli.ExitRefused, "%s was left as it is: %s. %s", r.Data, strings.Join(losses, "; "), advice)
 }
 
 // copy copies the log into the directory under a temporary name and verifies the
@@ -291,10 +291,9 @@ func (r *restoring) copy(ctx context.Context, to string) error {
 
 // refuseFile explains why a backup cannot be restored.
 func refuseFile(name string, err error) error {
-	var open *bolt.OpenError
 	var corrupt *eventstore.CorruptError
 	detail := ""
-	if errors.As(err, &open) && open.Detail != "" {
+	if open, ok := errors.AsType[*bolt.OpenError](err); ok && open.Detail != "" {
 		detail = " (" + open.Detail + ")"
 	}
 	switch {
