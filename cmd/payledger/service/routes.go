@@ -178,6 +178,8 @@ func (r *routes) reload(ctx context.Context, why eventstore.Cause, on installati
 	}
 	r.log.Info().Str("file", r.source.File).Int("rules", len(l.Table)).Int("connectors", len(l.Connectors)).Msg("the routes file was read again")
 	r.act, r.why = actOf(l, on), why
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
 	if r.record(ctx) != nil { // on a follower, too
 		signal(r.unrecorded)
 	}
