@@ -151,7 +151,7 @@ func (p *Problem) Error() string {
 func spoken(detail string) string {
 	return strings.NewReplacer(
 		"Send ", "Give ", " send ", " give ", " (in an offset write + as %2B)", "", "; in an offset write + as %2B", "", "This field is required", "It is required",
-		"See errors for each of them.", "", " for this project. List them with GET /v1/settlements.", ": payledger settlement list shows those there are.",
+		"See errors for each of them.", "", "repeat the request with the same Idempotency-Key, or look the object up", "check whether it is done before you repeat the command", " for this project. List them with GET /v1/settlements.", ": payledger settlement list shows those there are.",
 	).Replace(detail)
 }
 
