@@ -35,11 +35,11 @@ func budgets() []budget {
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
 		}},
-		{"backup, export, restore, and what is saved of damaged files", 2850, []string{
+		{"backup, export, restore, and what is saved of damaged files", 2845, []string{
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
-		{"money comes in at providers", 6372, []string{
+		{"money comes in at providers", 6374, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
 			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
@@ -58,32 +58,32 @@ func budgets() []budget {
 			"httpapi/merchant/erase", "httpapi/admin/erase", "httpapi/wire/erasure", "cmd/payledger/service/scrub",
 			"notifier/worker/retention",
 		}},
-		{"outcomes of providers are judged", 1313, []string{
+		{"outcomes of providers are judged", 1315, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
 		{"webhooks", 4845, []string{
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
-		{"NATS: relay, subscribers, the embedded server", 3393, []string{
+		{"NATS: relay, subscribers, the embedded server", 3390, []string{
 			"notifier", "notifier/bus", "cmd/payledger/service/bus", "cmd/payledger/admincmd/natsconsumer", "httpapi/admin/consumers", "cmd/payledger/cli/nats",
 			"cmd/payledger/clusternode/credentials",
 		}},
-		{"three nodes", 3788, []string{
+		{"three nodes", 3786, []string{
 			"eventstore/replog", "eventstore/bolt/batch", "httpapi/peer", "cmd/payledger/clusternode", "notifier/bus/embedded/cluster",
 			"cmd/payledger/cluster", "cmd/payledger/demonodes", "cmd/payledger/checkpoints/witness", "cmd/payledger/checkpoints/differ",
 			"cmd/payledger/service/node", "cmd/payledger/admincmd/nodes", "httpapi/admin/nodes",
 		}},
-		{"the merchant's API", 2439, []string{"httpapi/merchant", "httpapi/wire"}},
+		{"the merchant's API", 2440, []string{"httpapi/merchant", "httpapi/wire"}},
 		{"one form of requests, errors and limits", 2446, []string{"httpapi/edge", "httpapi/conns", "httpapi", "httpapi/wire/strict"}},
 		{"payment page", 813, []string{"httpapi/checkout"}},
-		{"account", 3600, []string{
+		{"account", 3605, []string{
 			"httpapi/account", "httpapi/ui", "httpapi/merchant/alerts", "httpapi/merchant/lookup", "httpapi/merchant/overview",
 		}},
 		{"documents", 320, []string{"httpapi/docs"}},
 		{"the operator's API", 679, []string{"httpapi/admin"}},
-		{"commands", 2357, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli"}},
-		{"composition and data directory", 2873, []string{
+		{"commands", 2359, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli"}},
+		{"composition and data directory", 2875, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},
