@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -128,11 +129,10 @@ func (s sink) Error(err error, text string, _ ...any) {
 type counts struct{ exported, failed, dropped prometheus.Counter }
 
 func newCounts(m prometheus.Registerer) counts {
-	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
+	spans := promauto.With(m).NewCounterVec(prometheus.CounterOpts{
 		Name: "payledger_trace_spans_total",
 		Help: "Spans by what became of them: exported, failed (the collector did not take all of their batch), dropped (too many waited).",
 	}, []string{"end"})
-	m.MustRegister(spans)
 	return counts{spans.WithLabelValues("exported"), spans.WithLabelValues("failed"), spans.WithLabelValues("dropped")}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"payledger/cmd/payledger/process"
@@ -45,27 +46,25 @@ func (a *app) operatorHandler() http.Handler {
 // process itself. All that payledger measures is listed in METRICS.md.
 func newMetrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	version, revision := process.BuiltFrom()
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
+	promauto.With(r).NewGauge(prometheus.GaugeOpts{
 		Name: "payledger_build_info", Help: "1, with what the program was built from.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "go": runtime.Version()},
-	})
-	info.Set(1)
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), info)
+	}).Set(1)
 	return r
 }
 
 // commitMetrics measure the groups of commits: two observations a group.
 func commitMetrics(m prometheus.Registerer) func(commits int, took time.Duration) {
-	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
+	duration := promauto.With(m).NewHistogram(prometheus.HistogramOpts{
 		Name: "payledger_log_commit_duration_seconds", Help: "How long a group of commits took until it was synced.",
 		Buckets: prometheus.ExponentialBuckets(0.00025, 2, 15),
 	})
-	size := prometheus.NewHistogram(prometheus.HistogramOpts{
+	size := promauto.With(m).NewHistogram(prometheus.HistogramOpts{
 		Name: "payledger_log_commit_group_size", Help: "Commits that one sync made durable.",
 		Buckets: prometheus.ExponentialBuckets(1, 2, 12),
 	})
-	m.MustRegister(duration, size)
 	return func(commits int, took time.Duration) {
 		duration.Observe(took.Seconds())
 		size.Observe(float64(commits))
@@ -78,13 +77,12 @@ func commitMetrics(m prometheus.Registerer) func(commits int, took time.Duration
 // seed lets the counters of a route begin with 0, so that its first payment is seen
 // as growth.
 func paymentMetrics(m prometheus.Registerer) (changed func(e domain.Event, before, after *domain.Payment), seed func(route string)) {
-	payments := prometheus.NewCounterVec(prometheus.CounterOpts{
+	payments := promauto.With(m).NewCounterVec(prometheus.CounterOpts{
 		Name: "payledger_payments_total", Help: "Payments that came to a status since the start, by their route; empty while they have none.",
 	}, []string{"status", "route"})
-	refunds := prometheus.NewCounterVec(prometheus.CounterOpts{
+	refunds := promauto.With(m).NewCounterVec(prometheus.CounterOpts{
 		Name: "payledger_refunds_total", Help: "Refunds that came to a status since the start, by the route of their payment; returned: the money of one that had succeeded came back.",
 	}, []string{"status", "route"})
-	m.MustRegister(payments, refunds)
 	for _, s := range []domain.PaymentStatus{domain.Created, domain.Expired, domain.Failed} {
 		payments.WithLabelValues(string(s), "")
 	}
