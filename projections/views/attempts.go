@@ -78,14 +78,12 @@ func (v *Views) Attempts(ctx context.Context, project string, from Hour) (map[st
 	if err := v.fresh(ctx); err != nil {
 		return nil, err
 	}
-	found, err := v.attempts.First(ctx, table.Range{Lo: attemptsKey(project, from, ""), Hi: attemptsKey(project, math.MaxUint32, "")}, false, math.MaxInt)
-	if err != nil {
-		return nil, err
-	}
 	all := make(map[string]AttemptCounts)
-	for _, f := range found {
-		route := f.Key[len(project)+5:]
-		all[route] = all[route].Plus(*f.Value)
-	}
-	return all, nil
+	since := table.Range{Lo: attemptsKey(project, from, ""), Hi: attemptsKey(project, math.MaxUint32, "")}
+	err := v.attempts.Each(ctx, since, math.MaxInt, func(key string, row *AttemptCounts) error {
+		route := key[len(project)+5:]
+		all[route] = all[route].Plus(*row)
+		return nil
+	})
+	return all, err
 }

@@ -80,11 +80,6 @@ func (v *Views) PaymentsOfReference(ctx context.Context, route, reference string
 // PaymentOfReference finds the payment of the route with this provider's reference; the first of
 // them if there are more.
 func (v *Views) PaymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error) {
-	return v.paymentOfReference(ctx, route, reference)
-}
-
-// paymentOfReference is PaymentOfReference, or with backOf the route that of money that went back.
-func (v *Views) paymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error) {
 	if err := v.fresh(ctx); err != nil {
 		return domain.ID{}, false, err
 	}
@@ -116,7 +111,7 @@ func (v *Views) PaymentOfLine(ctx context.Context, route string, l settlement.Li
 	}
 	id, found, err := v.PaymentOfReference(ctx, route, l.Reference)
 	if !found && err == nil && l.Kind != settlement.KindPayment {
-		id, found, err = v.paymentOfReference(ctx, backOf(route), l.Reference)
+		id, found, err = v.PaymentOfReference(ctx, backOf(route), l.Reference)
 	}
 	if !found || err != nil {
 		return domain.Payment{}, err
