@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"payledger/cmd/payledger/cli"
 	"payledger/cmd/payledger/process"
 	"payledger/notifier/delivery"
 	"payledger/notifier/health"
@@ -17,21 +16,13 @@ import (
 // openWebhooks makes what notifies merchants. Commands on stopped directories have it too; only a
 // server sends.
 func (a *app) openWebhooks(context.Context) (part process.Part, err error) {
-	keys, current, err := a.dir.MasterKeys()
-	if err != nil {
-		return part, err
-	}
-	secrets, err := webhook.NewSecrets(keys, current)
-	if err != nil {
-		return part, cli.Errorf(cli.ExitDirectory, "%w", err)
-	}
 	if a.WebhookSchedule == nil {
 		a.WebhookSchedule = webhook.DefaultSchedule()
 	}
 	version, _ := process.BuiltFrom()
 	sender := webhook.NewSender(webhook.Config{AllowPrivate: a.WebhookAllowPrivate, UserAgent: "payledger/" + version, Requests: a.room.Webhooks})
 	a.lanes = delivery.New(delivery.Config{
-		Ledger: a.ledger, Rows: a.views.Deliveries(), Views: a.views, Secrets: secrets, Sender: sender, Schedule: a.WebhookSchedule,
+		Ledger: a.ledger, Rows: a.views.Deliveries(), Views: a.views, Secrets: a.secrets, Sender: sender, Schedule: a.WebhookSchedule,
 		IDs: a.ids, Now: time.Now, Log: a.Log, Tracer: a.tracer, Limits: delivery.Limits{Requests: a.room.Webhooks}, Shared: a.node != nil,
 	})
 	part.Stop = func() error { sender.Close(); return nil }

@@ -22,6 +22,7 @@ import (
 	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
 	"payledger/notifier/bus"
+	"payledger/notifier/webhook"
 	"payledger/projections"
 )
 
@@ -108,6 +109,9 @@ func (a *app) openViews(ctx context.Context) (part process.Part, err error) {
 		return part, err
 	}
 	if a.cookies, err = account.NewKeys(keys[current]); err != nil {
+		return part, err
+	}
+	if a.secrets, err = webhook.NewSecrets(keys, current); err != nil {
 		return part, err
 	}
 	signer, err := a.dir.LogSigner(a.store.LogID())

@@ -124,6 +124,7 @@ type app struct {
 	erased    chan struct{} // holds a token while bytes of an erasure are still in the files
 	links     *checkout.Links
 	cookies   *account.Keys
+	secrets   *webhook.Secrets
 	views     *projections.Engine
 	signed    *checkpoints.Signer
 	acts      *actLog
