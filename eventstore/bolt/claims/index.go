@@ -61,9 +61,7 @@ type Config struct {
 // time may call Add, Remove, Full and Seal. Add comes before the record is
 // durable, so Find may answer a position after the last durable one.
 type Index struct {
-	log    [16]byte
-	dir    string
-	failed func(error) // Config.Damaged
+	config Config
 
 	mu         sync.RWMutex
 	memtable   map[Name]uint64
@@ -94,7 +92,7 @@ func Open(c Config) (*Index, error) {
 		return nil, err
 	}
 	x := &Index{
-		dir: c.Dir, log: c.Log, failed: c.Damaged, memtable: make(map[Name]uint64),
+		config: c, memtable: make(map[Name]uint64),
 		seals: make(chan *batch, 1), stop: make(chan struct{}),
 	}
 	var err error
@@ -184,7 +182,7 @@ func (x *Index) Seal(at uint64, event [16]byte) {
 func (x *Index) seal(to uint64, event [16]byte) *batch {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	b := &batch{span: span{x.log, x.next, to, event}, claims: x.memtable}
+	b := &batch{span: span{x.config.Log, x.next, to, event}, claims: x.memtable}
 	x.sealed, x.memtable = b, make(map[Name]uint64, memtableClaims)
 	x.next = to + 1
 	return b
@@ -228,7 +226,7 @@ func (x *Index) write(b *batch) error {
 	tables := x.tables
 	x.mu.RUnlock()
 	if !b.written {
-		t, err := writeTable(x.dir, b.span, len(b.claims), b.ordered(), x.stop)
+		t, err := writeTable(x.config.Dir, b.span, len(b.claims), b.ordered(), x.stop)
 		if err != nil {
 			return err
 		}
@@ -243,8 +241,8 @@ func (x *Index) write(b *batch) error {
 		if older.entries > tableGrowth*newer.entries || older.entries+newer.entries > maxEntries {
 			break
 		}
-		s := span{x.log, older.from, newer.to, newer.event}
-		t, err := writeTable(x.dir, s, older.entries+newer.entries, merged(older, newer), x.stop)
+		s := span{x.config.Log, older.from, newer.to, newer.event}
+		t, err := writeTable(x.config.Dir, s, older.entries+newer.entries, merged(older, newer), x.stop)
 		if err != nil {
 			return err
 		}
@@ -279,7 +277,7 @@ func (x *Index) damaged(err error) bool {
 	d, ok := errors.AsType[*DamagedError](err)
 	if ok {
 		_ = os.Remove(d.Path)
-		x.failed(fmt.Errorf("%w; it was deleted and is rebuilt at the next start", err))
+		x.config.Damaged(fmt.Errorf("%w; it was deleted and is rebuilt at the next start", err))
 	}
 	return ok
 }
