@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,8 +31,8 @@ func bundleParts() []string {
 }
 
 func writeManifest(dir string, point translog.Checkpoint, project string) error {
-	id, ok := domain.ParseID(point.Origin[strings.LastIndexByte(point.Origin, '/')+1:])
-	if !ok || translog.Origin(id) != point.Origin {
+	id, ok := translog.LogOf(point.Origin)
+	if !ok {
 		return fmt.Errorf("the checkpoint is of the log %s, which is not one of payledger's", point.Origin)
 	}
 	m := Manifest{LogID: id, Project: project, Events: uint64(point.Size), SHA256: make(map[string]string)}
