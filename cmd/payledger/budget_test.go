@@ -27,19 +27,19 @@ type budget struct {
 func budgets() []budget {
 	return []budget{
 		{"payments, refunds and projects, what is said about them and why", 3994, []string{"domain", "eventstore/latefunds"}},
-		{"events are on disk before the answer", 4812, []string{"eventstore", "eventstore/bolt"}},
-		{"state follows from the log, lists and searches", 3065, []string{"projections"}},
+		{"events are on disk before the answer", 4810, []string{"eventstore", "eventstore/bolt"}},
+		{"state follows from the log, lists and searches", 3062, []string{"projections"}},
 		{"books", 495, []string{"projections/books"}},
 		{"auditors verify the log", 4159, []string{
 			"eventstore/audit", "eventstore/translog", "projections/check", "projections/views/translog", "cmd/payledger/checkpoints",
 			"cmd/payledger/verify", "cmd/payledger/replay", "cmd/payledger/log", "cmd/payledger/service/evidence", "cmd/payledger/service/logfile", "eventstore/opaque",
 			"httpapi/admin/evidence", "httpapi/admin/verify", "httpapi/merchant/log", "notifier/bus/checkpoints",
 		}},
-		{"backup, export, restore, and what is saved of damaged files", 2845, []string{
+		{"backup, export, restore, and what is saved of damaged files", 2844, []string{
 			"cmd/payledger/backup", "cmd/payledger/export", "cmd/payledger/restore",
 			"httpapi/admin/backup", "eventstore/bolt/backup", "eventstore/bolt/find", "eventstore/bolt/background",
 		}},
-		{"money comes in at providers", 6374, []string{
+		{"money comes in at providers", 6372, []string{
 			"notifier/collect", "notifier/connector", "notifier/worker", "httpapi/notification", "cmd/payledger/routesfile", "cmd/payledger/connector", "cmd/payledger/routes",
 			"cmd/payledger/service/attempts", "cmd/payledger/service/connectors", "cmd/payledger/service/routes",
 			"httpapi/admin/routes", "httpapi/admin/suspense", "httpapi/admin/work", "cmd/payledger/admincmd/routes", "cmd/payledger/admincmd/suspense",
@@ -61,7 +61,7 @@ func budgets() []budget {
 		{"outcomes of providers are judged", 1315, []string{
 			"notifier/signals", "httpapi/admin/parked", "cmd/payledger/admincmd/signals", "notifier/bus/signal",
 		}},
-		{"webhooks", 4845, []string{
+		{"webhooks", 4836, []string{
 			"domain/deliveries", "notifier/delivery", "notifier/webhook", "httpapi/webhooks", "httpapi/admin/webhooks", "cmd/payledger/receive", "cmd/payledger/listen",
 			"cmd/payledger/service/deliveries", "cmd/payledger/admincmd/webhook", "projections/views/deliver",
 		}},
@@ -83,7 +83,7 @@ func budgets() []budget {
 		{"documents", 320, []string{"httpapi/docs"}},
 		{"the operator's API", 679, []string{"httpapi/admin"}},
 		{"commands", 2359, []string{"cmd/payledger", "cmd/payledger/admincmd", "cmd/payledger/cli"}},
-		{"composition and data directory", 2875, []string{
+		{"composition and data directory", 2878, []string{
 			"cmd/payledger/service", "cmd/payledger/datadir", "cmd/payledger/process",
 			"cmd/payledger/serve", "cmd/payledger/init", "cmd/payledger/config",
 		}},
