@@ -75,7 +75,7 @@ func (s series) itself() against { return against{Ratio: s.spread()} }
 // does not.
 func (a against) meets(bound float64) bool {
 	if a.AtMost {
-		return a.Ratio.Median > 0 && a.Ratio.Median <= bound
+		return a.Ratio.Median != 0 && a.Ratio.Median <= bound
 	}
 	return a.Ratio.Median >= bound
 }

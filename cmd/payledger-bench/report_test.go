@@ -50,6 +50,7 @@ func TestMet(t *testing.T) {
 		{"at the must", 200, 2, 1.2, true, metMust},
 		{"at the aim", 120, 2, 1.2, true, metAim},
 		{"not measured", 0, 2, 1.2, true, metNot},
+		{"less than nothing, of memory", -1, 2, 1.2, true, metAim},
 	} {
 		a := series{c.own}.over("base", series{100})
 		a.Must, a.Aim, a.AtMost = c.must, c.am, c.atMost

@@ -141,7 +141,7 @@ the scale:
 Each row shows a figure, its lowest and highest round, what it is held against, their ratio,
 and what the ratio must and should be.
 
-Every payment that was acknowledged is read again at the end. All suites take about nine
+Every payment that was acknowledged is read again at the end. All suites take about ten
 minutes; for a first look: payledger-bench post --duration 500ms --rounds 1.`
 }
 
