@@ -11,7 +11,7 @@ require (
 	github.com/go-json-experiment/json v1.27.2
 	github.com/google/go-cmp v0.7.0
 	github.com/gorilla/mux v1.8.1
-	github.com/nats-io/nats-server/v2 v2.15.3
+	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/oklog/ulid/v2 v2.1.2
 	github.com/prometheus/client_golang v1.25.0
@@ -79,7 +79,7 @@ require (
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
-	github.com/antithesishq/antithesis-sdk-go v0.9.0-default-no-op // indirect; the version that does nothing, as nats-server asks for
+	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect; the version that does nothing, as nats-server asks for
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/chromedp/cdproto v0.160.1

@@ -18,7 +18,7 @@ import (
 // the running server. The server itself does not: it continues with its open files, and loses them
 // when it stops.
 type storageWatch struct {
-	streams os.FileInfo     // the directory of the JetStream streams, which is there since the start
+	streams os.FileInfo     // the directory of the JetStream streams; nil: it was not there yet
 	missing map[string]bool // JetStream streams without their directory at the last check: they may be being recreated
 }
 
