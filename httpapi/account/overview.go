@@ -102,7 +102,7 @@ func (v *visit) showOverview() error {
 	v.choose(&p)
 	if c := p.Shown; c != nil {
 		c.Wide, c.Narrow = p.chart(c.CurrencyOverview, "wide", 880, 260, 12), p.chart(c.CurrencyOverview, "narrow", 340, 220, 4)
-		asked := url.Values{"refund_status": {string(domain.RefundByHand)}, "currency": {string(c.Currency)}, "created_from": {p.From}, "created_to": {p.To}}
+		asked := url.Values{"refund_status": {string(domain.RefundByHand)}, "currency": {string(c.Currency)}, "created_from": {p.From}, "created_to": {p.To}, "limit": {"1"}}
 		v.Days(asked, "created_from", "created_to")
 		byHand, err := merchant.PageOf(v.API.Payments)(v.Ctx(), v.Caller, asked)
 		if err != nil {
