@@ -113,8 +113,8 @@ func (p Project) EndpointMade(id string) (Endpoint, bool) {
 const randomChars = 16
 
 // AddEndpoint adds a webhook endpoint. There is nothing to do when EndpointMade finds
-// it: the same request came twice. With other content it is refused: idempotency_key_reused. The caller has already checked that the
-// sender may call URL; that check needs the network.
+// it: the same request came twice. With other content it is refused: idempotency_key_reused.
+// The caller has already checked that the sender may call URL; that check needs the network.
 type AddEndpoint struct {
 	At          domain.Instant
 	EndpointID  string

@@ -16,8 +16,8 @@ type Member struct {
 }
 
 // Members reads a text of one value, as RFC 8259 defines it: without duplicate names, which are
-// compared exactly and as unescaped, byte order marks, invalid UTF-8 and lone surrogates. They are none where it is neither an object
-// nor an array. The error is a *Fault.
+// compared exactly and as unescaped, byte order marks, invalid UTF-8 and lone surrogates. They
+// are none where it is neither an object nor an array. The error is a *Fault.
 func Members(text []byte) ([]Member, error) {
 	m := members{text: text}
 	if json.Unmarshal(text, &m) != nil { // its decoders are pooled: half the time of a new one

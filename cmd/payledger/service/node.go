@@ -78,7 +78,7 @@ func watchNode(m prometheus.Registerer, node *clusternode.Node) {
 		})
 }
 
-// readTime is how long a node tries to find out whether it is the leader.
+// readTime is how long a node tries to find out whether it is the leader, and a reload to be recorded.
 const readTime = 3 * time.Second
 
 // answers says why requests should not come here, nil if they can: they cannot be answered, or
